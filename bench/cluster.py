@@ -41,12 +41,12 @@ def chain(count: int) -> str:
     """A workflow of some stages one after the other."""
     names = [f"s{number}" for number in range(count)]
     stages = "\n".join(f'stage "{name}" kind="llm" prompt="Do it"' for name in names)
-    ways = "\n".join(f'transition from="{a}" to="{b}"' for a, b in zip(names, [*names[1:], "end"], strict=True))
-    return f'workflow "Chain" {{\nversion 2\nstart "s0"\n{stages}\n{ways}\nstage "end" kind="exit"\n}}\n'
+    transitions = "\n".join(f'transition from="{a}" to="{b}"' for a, b in zip(names, [*names[1:], "end"], strict=True))
+    return f'workflow "Chain" {{\nversion 2\nstart "s0"\n{stages}\n{transitions}\nstage "end" kind="exit"\n}}\n'
 
 
 def created(name: str, source: str, cwd: Path, wait: float) -> RunCreated:
-    """A run whose stages wait so long."""
+    """A run whose stages wait this many seconds."""
     reply = [{"delay": f"{int(wait * 1000)}ms", "reply": "done"}] if wait else ["done"]
     script = json.dumps({f"s{number}": reply for number in range(CHAIN)})
     options = {"backend": "scripted", "script": script}
@@ -57,7 +57,7 @@ def created(name: str, source: str, cwd: Path, wait: float) -> RunCreated:
 
 @contextmanager
 def server(folder: Path) -> Iterator[str]:
-    """A Temporal server, by its address."""
+    """Run a Temporal server; yield its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -94,7 +94,7 @@ async def finished(cluster: Cluster, records: list[RunCreated]) -> float:
 
 
 async def scaled(url: str, folder: Path, count: int) -> float:
-    """Runs a second with so many workers."""
+    """Runs a second with a number of workers."""
     queue = f"bench-{count}-{secrets.token_hex(3)}"
     client = await connect(Address.read(url), os.environ)
     cluster = Cluster(client, open_object_store(str(folder / "shared")), queue)

@@ -1,39 +1,38 @@
-"""How often a finding is recognised after its code went on, and how often it is taken for another.
+"""How often a finding is recognised after its code changed, and how often a different defect is taken for it.
 
-Findings are put on lines in and around what changed between two commits, and reported again at the later one in other
-words. The truth is followed commit by commit through unchanged lines; identities see the two ends only. Decoys stand
-beside them: other problems on near, equal and the same lines, and known findings whose line is gone. `clean` reports
-cite the right line and kind; of the `sloppy`, 40 % cite a line one or two off and 15 % another kind. Prints recall
-and precision in per cent. Without arguments the histories are made here: `python bench/identity.py [REPOSITORY...]`.
+The truth is code-tracker's oracle: histories of code blocks that people validated, with their lines before and after
+every change. The first line of a block is a finding at the parent commit; the same block at the child commit is that
+finding, reported again in other words. Among them are other defects: on the same line by another source, on near lines
+and on equal ones, and known findings that nobody reports again.
+
+    python bench/identity.py                              a generated history, as a smoke test
+    python bench/identity.py --oracle DIR --repo PATH     block histories against a repository, which may be bare
+    python bench/identity.py --clusters DIR               comments of several reviewers on one commit (aacr-bench)
 """
 
+import argparse
+import difflib
+import json
 import os
 import random
 import re
 import subprocess
-import sys
-import tempfile
-import time
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from hashlib import sha256
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, permutations
 from pathlib import Path
 
-from pipeline.findings.fingerprints import SourceFile, fingerprints, signature, verdict_id
-from pipeline.findings.linemap import GitHistory, LineMap, parse_diff
+from pipeline.findings.cluster import cluster
+from pipeline.findings.fingerprints import SourceFile, content_words, fingerprints, signature, verdict_id
+from pipeline.findings.linemap import DIFF, LineMap, parse_diff, split_lines
 from pipeline.findings.match import match
 from pipeline.findings.model import Category, Confidence, Evidence, Finding, FindingId, Location, PassId, Severity
 
-SPANS = (3, 20, 100)
-MADE, COMMITS = 3, 121  # repositories made here, and commits of each
-PAIRS = 800  # true pairs of each span in each repository, about
-ANCHORS, SPARSE = 160, 4  # findings of a case at most, and one for so many lines at most
-OFF, RENAMED = 0.40, 0.15  # of sloppy reports, how many cite another line, another kind
-SAID, KEPT, NAMED = 5, 0.5, 0.8  # words of a title, how many stay when it is told again, how many titles name the code
-SUFFIXES = (".py", ".js", ".ts", ".go", ".rs", ".c", ".h", ".cc", ".java", ".rb", ".md", ".toml", ".yml")
-
+REVIEWER, SCANNER = "reviewer", "scanner"
+OFF, RECATEGORISED = 0.40, 0.15  # of sloppy reports: how many cite a line one or two off, and how many another category
+SAID, KEPT, NAMED = 5, 0.5, 0.8  # words of a title, how many survive rewording, how many titles name part of the code
+LABELS = Path(__file__).parent / "data" / "cluster-labels.json"
 CATEGORIES = tuple(Category)[:8]
 WORDS = re.findall(
     r"\w+",
@@ -51,128 +50,63 @@ WORDS = re.findall(
     """,
 )
 
-
-# --- repositories ------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Repository:
-    """A history to follow findings through."""
-
-    root: Path
-    commits: list[str] = field(default_factory=list)
-    steps: list[LineMap] = field(default_factory=list)  # from each commit to the next
-
-    @classmethod
-    def at(cls, root: Path) -> "Repository":
-        """The first-parent history of a repository, oldest first."""
-        commits = git(root, "rev-list", "--first-parent", "--reverse", "HEAD").split()[-400:]
-        steps = [changes(root, *pair, "--histogram") for pair in pairwise(commits)]
-        return cls(root, commits, steps)
-
-    def truth(self, old: int, new: int, path: str, line: int) -> tuple[str, int] | None:
-        """Where a line is some commits later, if nobody touched it."""
-        for step in self.steps[old:new]:
-            now = step.line(path, line)
-            if now is None:
-                return None
-            path, line = step.path(path), now
-        return path, line
+Place = tuple[str, int]  # path and line
+Block = tuple[Place, Place]  # before and after
+Ends = tuple[str, str]  # commits
+Pages = Mapping[str, SourceFile]
 
 
-def git(root: Path, *arguments: str, stdin: bytes = b"") -> str:
-    """What git answers."""
+# --- what is true ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Two commits, and where each block is in them."""
+
+    old: str
+    new: str
+    blocks: tuple[Block, ...]
+
+
+def read_oracle(folder: Path, root: Path) -> tuple[list[Span], list[Span]]:
+    """Every change of a block, and every block from its introduction to the commit it was followed back from."""
+    steps, lives = defaultdict[Ends, set[Block]](set), defaultdict[Ends, set[Block]](set)
+    for file in sorted(folder.rglob("*.json")):
+        block = json.loads(file.read_text())
+        if not git(root, "cat-file", "-t", block["startCommitId"]):
+            continue
+        for change in block["expectedChanges"]:
+            after = change["elementFileAfter"], first_line(change["elementNameAfter"])
+            if change["changeType"] == "introduced":
+                last = block["filePath"], block["blockStartLine"]
+                lives[change["commitId"], block["startCommitId"]].add((after, last))
+            else:
+                before = change["elementFileBefore"], first_line(change["elementNameBefore"])
+                steps[change["parentCommitId"], change["commitId"]].add((before, after))
+    return spans_of(steps), spans_of(lives)
+
+
+def spans_of(found: Mapping[Ends, set[Block]]) -> list[Span]:
+    """Blocks by the commits they were looked up at."""
+    return [Span(old, new, tuple(sorted(blocks))) for (old, new), blocks in sorted(found.items())]
+
+
+def first_line(name: str) -> int:
+    """The first line of a block, from its name, as in `...#method(int)$for(12-30)`."""
+    return int(name.rpartition("(")[2].partition("-")[0])
+
+
+def git(root: Path, *arguments: str) -> bytes:
+    """What git answers; nothing when it fails."""
     environment = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
     command = ["git", "-c", "core.quotePath=false", "-C", str(root), *arguments]
-    return subprocess.run(command, input=stdin, env=environment, capture_output=True, check=True).stdout.decode(
-        "utf-8", "replace"
-    )
+    return subprocess.run(command, env=environment, capture_output=True, check=False).stdout
 
 
-def changes(root: Path, old: str, new: str, *options: str) -> LineMap:
-    """Where the lines of a commit are in another."""
-    return parse_diff(git(root, "diff", "-M", "-U0", "--no-ext-diff", "--no-textconv", *options, old, new, "--"))
-
-
-def make(root: Path, seed: int) -> Repository:
-    """A history of people at work: they insert, delete, move, copy, indent and reword, and rename files."""
-    rng, files = random.Random(seed), dict[str, list[str]]()  # noqa: S311 - nothing here is secret
-    for number in range(12):
-        files[f"src/module_{number}.py"] = [line for _ in range(rng.randint(10, 22)) for line in function(rng)]
-    git(root, "init", "--quiet")
-    stream = b"".join(commits(rng, files))
-    git(root, "fast-import", "--quiet", "--date-format=now", stdin=stream)
-    git(root, "symbolic-ref", "HEAD", "refs/heads/main")
-    return Repository.at(root)
-
-
-def commits(rng: random.Random, files: dict[str, list[str]]) -> Iterator[bytes]:
-    """The commits of a made history, for `git fast-import`."""
-    for number in range(COMMITS):
-        for _ in range(rng.randint(1, 4) if number else 0):
-            edit(rng, files)
-        yield b"commit refs/heads/main\ncommitter bench <bench@localhost> now\ndata 1\n.\ndeleteall\n"
-        for path, lines in files.items():
-            content = "".join(f"{line}\n" for line in lines).encode()
-            yield f"M 644 inline {path}\ndata {len(content)}\n".encode() + content + b"\n"
-
-
-def function(rng: random.Random) -> list[str]:
-    """A function like others: about every third line stands elsewhere too."""
-    name, item = f"{rng.choice(VERBS)}_{rng.choice(NOUNS)}_{rng.randint(1, 99)}", rng.choice(NOUNS)
-    body = [
-        f"    {item} = load_{rng.choice(NOUNS)}(path, {rng.randint(1, 500)})",
-        f"    for row in {item}.rows:",
-        f"        total += row.{rng.choice(NOUNS)}",
-        "    try:",
-        f"        result = {rng.choice(VERBS)}({item}, limit={rng.randint(1, 50)})",
-        "    except ValueError:",
-        "        log.warning('it failed')",
-        "        return None",
-        f"    if not {item}:",
-        "        continue_ = False",
-        f"    store.save({item}, key={rng.choice(NOUNS)!r})",
-        "    return result",
-        "",
-    ]
-    kept = [line for line in body if line.startswith("    return") or rng.random() < 0.8]
-    return [f"def {name}(path, {item}=None):", *kept, "", ""]
-
-
-VERBS = ("parse", "load", "render", "check", "merge", "write", "split", "collect", "resolve", "close", "open", "send")
-NOUNS = ("rows", "token", "user", "order", "cache", "index", "batch", "query", "path_map", "session", "report", "node")
-
-
-def edit(rng: random.Random, files: dict[str, list[str]]) -> None:
-    """One edit somewhere."""
-    path = rng.choice(sorted(files))
-    lines = files[path]
-    start = rng.randrange(max(1, len(lines) - 12))
-    size = rng.randint(1, 9)
-    block = lines[start : start + size]
-    match rng.choices(range(8), (60, 28, 12, 6, 12, 12, 60, 1))[0]:
-        case 0:  # new code
-            lines[start:start] = [line for line in function(rng) if line][: rng.randint(1, 10)]
-        case 1:
-            del lines[start : start + size]
-        case 2:  # moved within the file
-            del lines[start : start + size]
-            at = rng.randrange(len(lines) + 1)
-            lines[at:at] = block
-        case 3:  # moved to another file
-            other = files[rng.choice(sorted(files))]
-            del lines[start : start + size]
-            at = rng.randrange(len(other) + 1)
-            other[at:at] = block
-        case 4:  # copied
-            at = rng.randrange(len(lines) + 1)
-            lines[at:at] = block
-        case 5:  # put under a condition
-            lines[start : start + size] = ["    if enabled:", *(f"    {line}" for line in block)]
-        case 6:  # reworded
-            lines[start] = re.sub(r"\d+|total|result|path", lambda _: rng.choice(NOUNS), lines[start])
-        case _:
-            files[f"{path.removesuffix('.py')}_{rng.randint(2, 99)}.py"] = files.pop(path)
+def read_pages(root: Path, commit: str, paths: Sequence[str]) -> dict[str, SourceFile]:
+    """Files of a commit."""
+    found = {path: git(root, "cat-file", "blob", f"{commit}:{path}") for path in sorted(set(paths))}
+    return {path: SourceFile.of(split_lines(content)) for path, content in found.items() if content}
 
 
 # --- findings ----------------------------------------------------------------------------------------------------
@@ -180,25 +114,30 @@ def edit(rng: random.Random, files: dict[str, list[str]]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A problem on a line, as somebody says it."""
+    """A defect on a line, as somebody describes it."""
 
     path: str
     line: int
     category: Category
     title: str
+    source: str = REVIEWER
+    impact: str = ""
 
-    def finding(self, id: str, page: SourceFile) -> Finding:
-        """The finding of a pass, with its fingerprints. It quotes nothing: only the line leads to the code."""
-        evidence = (Evidence(path=self.path, start=self.line),)
+    def finding(self, id: str, page: SourceFile | None, *, quoted: bool) -> Finding:
+        """The finding of a pass, with its fingerprints."""
+        quote = page.lines[self.line - 1] if page and quoted else ""
+        evidence = (Evidence(path=self.path, start=self.line, quote=quote),)
         draft = Finding(
             id=FindingId(id),
             signature=signature(self.category, evidence, self.title),
             title=self.title,
+            impact=self.impact,
             category=self.category,
             severity=Severity.MEDIUM,
             confidence=Confidence(value=75),
             locations=(Location(path=self.path, start=self.line),),
             evidence=evidence,
+            sources=(self.source,),
             pass_id=PassId("old"),
             created_at="",
             updated_at="",
@@ -213,214 +152,319 @@ class Case:
     known: Sequence[Report]
     drafts: Sequence[Report]
     truth: Mapping[int, int]  # draft to known
-    before: Mapping[str, SourceFile]
-    after: Mapping[str, SourceFile]
-    lines: LineMap
+    edited: frozenset[int]  # drafts whose line was changed
+    before: Pages
+    after: Pages
+    lines: LineMap | None
+    quoted: bool = False  # whether reports quote the line that they cite
 
 
-def cases(repository: Repository, span: int, rng: random.Random) -> Iterator[Case]:
-    """Pairs of commits so far apart, anywhere in the history, until there are enough findings."""
-    starts, enough = list(range(max(0, len(repository.commits) - span))), PAIRS
-    rng.shuffle(starts)
-    for start in starts:
-        if enough > 0 and (case := case_of(repository, start, start + span, rng)):
-            enough -= len(case.truth)
-            yield case
-
-
-def case_of(repository: Repository, old: int, new: int, rng: random.Random) -> Case | None:
-    """Findings in and around what changed between two commits; None where too little did."""
-    ends = repository.commits[old], repository.commits[new]
-    lines = changes(repository.root, *ends)
-    changed = [path for path in sorted(lines.files) if path.endswith(SUFFIXES) and lines.path(path)]
-    before = pages(repository.root, ends[0], rng.sample(changed, min(24, len(changed))))
-    after = pages(repository.root, ends[1], [lines.path(path) for path in before])
-    spots = sorted({spot for path, page in before.items() for spot in around(path, page, lines)})
-    known, drafts, truth = list[Report](), list[Report](), dict[int, int]()
-    for path, line in rng.sample(spots, min(ANCHORS, len(spots) // SPARSE)):
-        report = said(path, line, before[path], rng)
-        now = repository.truth(old, new, path, line)
-        if now is not None and now[0] in after and now[1] <= len(after[now[0]].lines):
+def make_case(span: Span, before: Pages, after: Pages, lines: LineMap, rng: random.Random, *, gone: bool) -> Case:
+    """Blocks as findings, told again among decoys; with `gone`, all that is told is another defect on each line."""
+    known, drafts, truth, edited = list[Report](), list[Report](), dict[int, int](), set[int]()
+    for (path, line), (now, there) in span.blocks:
+        if not (has_text(before, path, line) and has_text(after, now, there)):
+            continue
+        report = describe(path, line, before[path], rng)
+        if gone:
+            drafts.append(describe(now, there, after[now], rng, SCANNER, unlike=report))
+        else:
             truth[len(drafts)] = len(known)
-            drafts.append(again(report, *now, after[now[0]], rng))
+            if before[path].lines[line - 1] != after[now].lines[there - 1]:
+                edited.add(len(drafts))
+            drafts.append(retell(report, now, there, after[now], rng))
+            drafts += decoys(report, (now, there), after, rng)
         known.append(report)
-    drafts.extend(decoys(drafts, after, rng))
-    return Case(known, drafts, truth, before, after, lines) if truth else None
+        known += decoys(report, (path, line), before, rng)[1:]
+    return Case(known, drafts, truth, frozenset(edited), before, after, lines)
 
 
-def pages(root: Path, commit: str, paths: Sequence[str]) -> dict[str, SourceFile]:
-    """Files of a commit."""
-    history = GitHistory(root, os.environ)
-    found = {path: history.lines(path, commit) for path in paths}
-    return {path: SourceFile.of(lines) for path, lines in found.items() if lines}
+def has_text(pages: Pages, path: str, line: int) -> bool:
+    """Whether a line exists and has any text."""
+    return path in pages and 0 < line <= len(pages[path].lines) and bool(pages[path].lines[line - 1])
 
 
-def around(path: str, page: SourceFile, lines: LineMap) -> Iterator[tuple[str, int]]:
-    """The lines with any text in and at most five away from what changed."""
-    for hunk in lines.files[path].hunks:
-        for line in range(max(1, hunk.start - 5), min(len(page.lines), hunk.start + hunk.size + 5) + 1):
-            if re.search(r"\w", page.lines[line - 1]):
-                yield path, line
+def describe(
+    path: str, line: int, page: SourceFile, rng: random.Random, source: str = REVIEWER, unlike: Report | None = None
+) -> Report:
+    """A defect on a line, in no word of `unlike`."""
+    taken = content_words((unlike.title,)) if unlike else frozenset()
+    words = rng.sample([word for word in WORDS if taken.isdisjoint(content_words((word,)))], SAID)
+    return Report(path, line, rng.choice(CATEGORIES), entitle(words, page.lines[line - 1], rng), source)
 
 
-def said(path: str, line: int, page: SourceFile, rng: random.Random) -> Report:
-    """Any problem on a line."""
-    return Report(path, line, rng.choice(CATEGORIES), title(rng.sample(WORDS, SAID), page.lines[line - 1], rng))
-
-
-def title(words: Sequence[str], text: str, rng: random.Random) -> str:
-    """What is said of a line, most often with a name from it."""
+def entitle(words: Sequence[str], text: str, rng: random.Random) -> str:
+    """A title about a line, most often with a name from it."""
     names = re.findall(r"[A-Za-z_]{3,}", text)
     return " ".join((*words, *(names[:1] if rng.random() < NAMED else ())))
 
 
-def again(report: Report, path: str, line: int, page: SourceFile, rng: random.Random) -> Report:
-    """The same problem later, told with about half of its words."""
-    words = [word if rng.random() < KEPT else rng.choice(WORDS) for word in report.title.split()[:SAID]]
-    return Report(path, line, report.category, title(words, page.lines[line - 1], rng))
+def retell(report: Report, path: str, line: int, page: SourceFile, rng: random.Random) -> Report:
+    """The same defect later, with about half of its words and at least one of them."""
+    kept = rng.randrange(SAID)
+    words = [
+        word if at == kept or rng.random() < KEPT else rng.choice(WORDS)
+        for at, word in enumerate(report.title.split()[:SAID])
+    ]
+    return replace(report, path=path, line=line, title=entitle(words, page.lines[line - 1], rng))
 
 
-def sloppy(case: Case, rng: random.Random) -> Case:
-    """The same case with reports that are somewhat wrong."""
-    return replace(case, drafts=[blurred(draft, case.after[draft.path], rng) for draft in case.drafts])
-
-
-def blurred(report: Report, page: SourceFile, rng: random.Random) -> Report:
-    """A report that may be a line or two off, or of another kind."""
-    off = rng.choice((-2, -1, 1, 2)) if rng.random() < OFF else 0
-    kind = (
-        rng.choice([kind for kind in CATEGORIES if kind != report.category])
-        if rng.random() < RENAMED
-        else report.category
+def decoys(report: Report, place: Place, pages: Pages, rng: random.Random) -> list[Report]:
+    """Other defects: on the same line by another source, and on an equal line elsewhere or else some lines away."""
+    path, line = place
+    page = pages[path]
+    near = line + rng.choice((-5, -4, -3, -2, -1, 1, 2, 3, 4, 5))
+    equal = sorted(
+        (other for other in page.places[page.lines[line - 1]] if other != line), key=lambda at: abs(at - line)
     )
-    return replace(report, line=min(max(1, report.line + off), len(page.lines)), category=kind)
+    places = [(line, SCANNER), (rng.choice([*equal[:1], near]), REVIEWER)]
+    return [describe(path, at, page, rng, source, report) for at, source in places if has_text(pages, path, at)]
 
 
-def decoys(drafts: Sequence[Report], after: Mapping[str, SourceFile], rng: random.Random) -> Iterator[Report]:
-    """Other problems: some lines away, on an equal line elsewhere, anywhere, and now and then on the same line."""
-    for draft in rng.sample(drafts, len(drafts) // 2):
-        page = after[draft.path]
-        equal = [line for line in page.places[page.lines[draft.line - 1]] if line != draft.line]
-        near = draft.line + rng.choice((-5, -4, -3, -2, -1, 1, 2, 3, 4, 5))
-        anywhere = rng.randint(1, len(page.lines))
-        line = rng.choices((near, rng.choice(equal or [near]), anywhere, draft.line), (45, 25, 20, 10))[0]
-        line = min(max(1, line), len(page.lines))
-        if page.lines[line - 1]:
-            other = said(draft.path, line, page, rng)
-            if other.category != draft.category or line != draft.line:
-                yield other
+def blur(case: Case, rng: random.Random) -> Case:
+    """The same case with reports that cite a line or a category wrongly."""
+
+    def blurred(report: Report) -> Report:
+        line = report.line + (rng.choice((-2, -1, 1, 2)) if rng.random() < OFF else 0)
+        others = [category for category in CATEGORIES if category != report.category]
+        category = rng.choice(others) if rng.random() < RECATEGORISED else report.category
+        return replace(report, line=min(max(1, line), len(case.after[report.path].lines)), category=category)
+
+    return replace(case, drafts=[blurred(draft) for draft in case.drafts])
 
 
 # --- identities --------------------------------------------------------------------------------------------------
 
-Pairs = dict[int, int]
+
+def by_verdict_id(case: Case) -> dict[int, int]:
+    """The id of a verdict file: domain, file and line."""
+    return pair(case, lambda report, _: verdict_id(report.source, report.path, str(report.line)))
 
 
-def by_key(
-    key: Callable[[Report, Mapping[str, SourceFile]], Hashable], *, counted: bool = False
-) -> Callable[[Case], Pairs]:
-    """An identity that is equality of keys; `counted` tells equal ones apart by their order in the file."""
-
-    def keys(reports: Sequence[Report], files: Mapping[str, SourceFile]) -> dict[Hashable, int]:
-        found, seen = dict[Hashable, int](), defaultdict[Hashable, int](int)
-        for index in sorted(range(len(reports)), key=lambda at: (reports[at].path, reports[at].line)):
-            one = key(reports[index], files)
-            seen[one] += 1
-            found.setdefault((one, seen[one] if counted else 0), index)
-        return found
-
-    def pairs(case: Case) -> Pairs:
-        known, drafts = keys(case.known, case.before), keys(case.drafts, case.after)
-        return {index: known[one] for one, index in drafts.items() if one in known}
-
-    return pairs
-
-
-def position(report: Report, _files: Mapping[str, SourceFile]) -> Hashable:
-    """The id of a verdict file."""
-    return verdict_id(report.category, report.path, str(report.line))
+def by_title(case: Case) -> dict[int, int]:
+    """The same source and file, at most three lines away, and half of the title's words."""
+    found, taken = dict[int, int](), set[int]()
+    for at, draft in enumerate(case.drafts):
+        said = set(draft.title.split())
+        near = [
+            (abs(known.line - draft.line), index)
+            for index, known in enumerate(case.known)
+            if index not in taken
+            and (known.path, known.source) == (draft.path, draft.source)
+            and abs(known.line - draft.line) <= 3
+            and 2 * len(said & set(known.title.split())) >= len(said)
+        ]
+        if near:
+            found[at] = min(near)[1]
+            taken.add(found[at])
+    return found
 
 
-def hundred(report: Report, files: Mapping[str, SourceFile]) -> Hashable:
-    """A hash of the hundred characters from the line on, and which such place of the file it is."""
-    lines = files[report.path].lines
-    text = "".join("".join(lines[report.line - 1 : report.line + 30]).split())[:100]
-    return report.category, report.path, sha256(text.encode()).hexdigest()
+def by_text(case: Case) -> dict[int, int]:
+    """Like Semgrep: the rule, which here is source and category, the text of the line, and the index among equals."""
+    counts = defaultdict[object, int](int)
+
+    def key(report: Report, page: SourceFile) -> object:
+        same = (report.path, report.source, report.category, page.lines[report.line - 1])
+        counts[id(page), same] += 1
+        return same, counts[id(page), same]
+
+    return pair(case, key)
 
 
-def text_of(report: Report, files: Mapping[str, SourceFile]) -> Hashable:
-    """The line's text."""
-    return report.category, report.path, files[report.path].lines[report.line - 1]
+def pair(case: Case, key: Callable[[Report, SourceFile], object]) -> dict[int, int]:
+    """Drafts and known findings with the same key."""
+    known = dict[object, int]()
+    for at, report in enumerate(case.known):
+        known.setdefault(key(report, case.before[report.path]), at)
+    names = [(at, key(report, case.after[report.path])) for at, report in enumerate(case.drafts)]
+    return {at: known.pop(name) for at, name in names if name in known}
 
 
-def ours(*, mapped: bool) -> Callable[[Case], Pairs]:
-    """The cascade, with or without what git knows."""
+def by_awf(case: Case) -> dict[int, int]:
+    """This project's matcher."""
+    known = [
+        report.finding(f"known {at}", case.before.get(report.path), quoted=case.quoted)
+        for at, report in enumerate(case.known)
+    ]
+    drafts = [report.finding("", case.after.get(report.path), quoted=case.quoted) for report in case.drafts]
+    matching = match(known, drafts, {"old": case.lines} if case.lines else None)
+    return {one.draft: int(one.known.split()[1]) for one in matching.matches}
 
-    def pairs(case: Case) -> Pairs:
-        known = [report.finding(f"{at}", case.before[report.path]) for at, report in enumerate(case.known)]
-        drafts = [report.finding("", case.after[report.path]) for report in case.drafts]
-        matching = match(known, drafts, {"old": case.lines} if mapped else {})
-        return {one.draft: int(one.known) for one in matching.matches}
 
-    return pairs
+def by_content(case: Case) -> dict[int, int]:
+    """This project's matcher where git cannot tell anything."""
+    return by_awf(replace(case, lines=None))
 
 
-IDENTITIES: Mapping[str, Callable[[Case], Pairs]] = {
-    "kind, file and line (verdict id)": by_key(position),
-    "hash of 100 characters (like CodeQL)": by_key(hundred, counted=True),
-    "text and index (like Semgrep)": by_key(text_of, counted=True),
-    "awf, content only": ours(mapped=False),
-    "awf, with git's line map": ours(mapped=True),
+IDENTITIES: Mapping[str, Callable[[Case], Mapping[int, int]]] = {
+    "domain, file and line (verdict id)": by_verdict_id,
+    "file, three lines and title": by_title,
+    "text and index (like Semgrep)": by_text,
+    "awf, without git": by_content,
+    "awf": by_awf,
 }
 
 
-@dataclass
+@dataclass(slots=True)
 class Tally:
-    """How often an identity was right."""
+    """What an identity made of some cases."""
 
     true: int = 0
-    claimed: int = 0
     right: int = 0
+    swallowed: int = 0  # a different defect was taken for a known one
 
-    def add(self, pairs: Pairs, truth: Mapping[int, int]) -> None:
-        """Count one case."""
-        self.true += len(truth)
-        self.claimed += len(pairs)
-        self.right += sum(truth.get(draft) == known for draft, known in pairs.items())
+    def add(self, case: Case, found: Mapping[int, int], only: frozenset[int] | None = None) -> None:
+        """Count one case; with `only`, of these drafts alone."""
+        drafts = [draft for draft in range(len(case.drafts)) if only is None or draft in only]
+        self.true += sum(draft in case.truth for draft in drafts)
+        self.right += sum(draft in found and found[draft] == case.truth.get(draft) for draft in drafts)
+        self.swallowed += sum(draft in found and found[draft] != case.truth.get(draft) for draft in drafts)
 
     def __str__(self) -> str:
-        recall, precision = 100 * self.right / max(1, self.true), 100 * self.right / max(1, self.claimed)
-        return f"{recall:5.1f} /{precision:5.1f}"
+        told = self.right + self.swallowed
+        recall = f"{100 * self.right / self.true:.1f}" if self.true else "–"
+        precision = f"{100 * self.right / told:.1f}" if self.true and told else "–"
+        return f"{recall:>5} / {precision:<5}  {self.true - self.right:>3} duplicated {self.swallowed:>3} swallowed"
 
 
-def measure(repositories: Sequence[Repository], span: int) -> tuple[dict[tuple[str, bool], Tally], int]:
-    """Every identity on every case, clean and sloppy; and the number of true pairs."""
-    rng = random.Random(span)  # noqa: S311 - nothing here is secret
-    tallies = defaultdict[tuple[str, bool], Tally](Tally)
-    for case in (case for repository in repositories for case in cases(repository, span, rng)):
-        for told, off in ((case, False), (sloppy(case, rng), True)):
-            for name, identify in IDENTITIES.items():
-                tallies[name, off].add(identify(told), case.truth)
-    return tallies, max((tally.true for tally in tallies.values()), default=0)
+def print_rows(name: str, cases: Sequence[Case], *, quoted: bool = False, edited: bool = False) -> None:
+    """What every identity makes of some cases, in per cent: recall / precision."""
+    reports = sum(len(case.edited) if edited else len(case.truth or case.drafts) for case in cases)
+    print(f"\n{name}{', quoted' if quoted else ''}: {reports}")
+    for title, identity in IDENTITIES.items():
+        tally = Tally()
+        for case in cases:
+            tally.add(case, identity(replace(case, quoted=quoted)), case.edited if edited else None)
+        print(f"  {title:36}{tally}")
 
 
-def main(paths: Sequence[str]) -> None:
-    """Print the tables."""
-    began = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
-        roots = [Path(folder) / str(seed) for seed in range(0 if paths else MADE)]
-        for root in roots:
-            root.mkdir()
-        repositories = [Repository.at(Path(path)) for path in paths] or [make(root, int(root.name)) for root in roots]
-        results = {span: measure(repositories, span) for span in SPANS}
-    spans = [span for span in SPANS if results[span][1]]
-    for off, kind in ((False, "clean"), (True, "sloppy")):
-        print(f"\n{kind}: recall / precision in %\n{'':38}", *(f"{f'{span} commits':>16}" for span in spans))
-        for name in IDENTITIES:
-            print(f"{name:38}", *(f"{results[span][0][name, off]!s:>16}" for span in spans))
-    print(f"\n{'true pairs':38}", *(f"{results[span][1]:>16}" for span in spans))
-    print(f"{time.perf_counter() - began:.0f} seconds")
+def measure_oracle(folder: Path, roots: Sequence[Path], seed: int) -> None:
+    """The tables of some repositories, all blocks together."""
+    rng = random.Random(seed)  # noqa: S311 - nothing here is secret
+    clean, gone, years = list[Case](), list[Case](), list[Case]()
+    for root in roots:
+        steps, lives = read_oracle(folder, root)
+        for spans, cases in ((steps, clean), (lives, years)):
+            for span in spans:
+                before, after = (
+                    read_pages(root, commit, [block[at][0] for block in span.blocks])
+                    for at, commit in enumerate((span.old, span.new))
+                )
+                lines = parse_diff(os.fsdecode(git(root, *DIFF, span.old, span.new, "--")))
+                cases.append(make_case(span, before, after, lines, rng, gone=False))
+                if cases is clean:
+                    gone.append(make_case(span, before, after, lines, rng, gone=True))
+    sloppy = [blur(case, rng) for case in clean]
+    for quoted in (False, True):
+        print_rows("blocks that changed, commit by commit, clean", clean, quoted=quoted)
+        print_rows("those of them whose first line was edited", clean, quoted=quoted, edited=True)
+        print_rows("blocks that changed, commit by commit, sloppy", sloppy, quoted=quoted)
+        print_rows("from introduction to head, over years", years, quoted=quoted)
+        print_rows("fixed, and another defect on the same line", gone, quoted=quoted)
+
+
+# --- several reviewers on one commit -----------------------------------------------------------------------------
+
+
+def measure_comments(folder: Path) -> None:
+    """Clusters within a pass, and one reviewer's comments recognised in another's."""
+    labels = json.loads(LABELS.read_text())
+    same, unsure = ({(name, *sorted(pair)) for name, *pair in labels[kind]} for kind in ("same", "unsure"))
+    clusters, rewording = Tally(), Tally()
+    for request, comments in read_comments(folder).items():
+        names = list(comments)
+        drafts = [comments[name].finding("", None, quoted=False) for name in names]
+        group = {index: number for number, members in enumerate(cluster(drafts)) for index in members}
+        for one, other in combinations(range(len(names)), 2):
+            label = (request, *sorted((names[one], names[other])))
+            if label not in unsure:
+                count(clusters, true=label in same, found=group[one] == group[other])
+        sources = sorted({report.source for report in comments.values()})
+        for first, second in permutations(sources, 2):
+            known, later = ([name for name in names if comments[name].source == source] for source in (first, second))
+            reports = [[comments[name] for name in side] for side in (known, later)]
+            found = by_awf(Case(reports[0], reports[1], {}, frozenset(), {}, {}, LineMap()))
+            for at, draft in enumerate(later):
+                for index, old in enumerate(known):
+                    label = (request, *sorted((draft, old)))
+                    if label not in unsure:
+                        count(rewording, true=label in same, found=found.get(at) == index)
+    print(f"clusters: {clusters}")
+    print(f"another reviewer on the same commit, recognised: {rewording}")
+
+
+def count(tally: Tally, *, true: bool, found: bool) -> None:
+    """Count one pair."""
+    tally.true += true
+    tally.right += true and found
+    tally.swallowed += found and not true
+
+
+def read_comments(folder: Path) -> dict[str, dict[str, Report]]:
+    """Comments by pull request and name; their first sentence is the title."""
+    found = defaultdict[str, dict[str, Report]](dict)
+    for kind in ("positive", "negative"):
+        for request in json.loads((folder / f"{kind}_samples.json").read_text()):
+            name = re.sub(r".*github.com/(.+)/pull/(\d+)", r"\1#\2", request["githubPrUrl"])
+            for at, comment in enumerate(request["comments"]):
+                text = re.sub(r"```.*?(```|$)", " ", comment["note"], flags=re.DOTALL)
+                title, *rest = re.split(r"(?<=[.!?])\s+", " ".join(text.split()), maxsplit=1)
+                line = min(comment["from_line"] or 1, comment["to_line"] or 1)
+                source = comment["source_model"] or "person"
+                path = f"{comment['side']}/{comment['path']}"
+                found[name][f"{kind[0]}{at}"] = Report(path, line, Category.BUG, title, source, " ".join(rest))
+    return found
+
+
+# --- a generated history -----------------------------------------------------------------------------------------
+
+
+def measure_generated(seed: int) -> None:
+    """A smoke test: the figures of made code say little about real code."""
+    rng = random.Random(seed)  # noqa: S311 - nothing here is secret
+    cases = [made_case(rng) for _ in range(40)]
+    print_rows("generated edits, clean", cases)
+    print_rows("generated edits, sloppy", [blur(case, rng) for case in cases])
+
+
+def made_case(rng: random.Random) -> Case:
+    """A file before and after some edits; its lines are numbered, which is how they are followed."""
+    old = [(number, f"value_{rng.randrange(60)} = load({rng.choice(WORDS)}, {number % 7})") for number in range(120)]
+    new = list(old)
+    for _ in range(12):
+        at = rng.randrange(len(new) - 3)
+        match rng.randrange(3):
+            case 0:
+                new[at:at] = [(-1, f"check({rng.choice(WORDS)})") for _ in range(3)]
+            case 1:
+                del new[at : at + 2]
+            case _:
+                new[at] = new[at][0], new[at][1].replace("load", "read")
+    places = {number: line for line, (number, _) in enumerate(new, 1)}
+    blocks = [(("a.py", number + 1), ("a.py", places[number])) for number in range(0, 120, 6) if number in places]
+    texts = [[text for _, text in lines] for lines in (old, new)]
+    diff = difflib.unified_diff(texts[0], texts[1], "a/a.py", "b/a.py", lineterm="", n=0)
+    lines = parse_diff("\n".join(("diff --git a/a.py b/a.py", *diff)))
+    before, after = ({"a.py": SourceFile.of(text)} for text in texts)
+    return make_case(Span("", "", tuple(blocks)), before, after, lines, rng, gone=False)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--oracle", type=Path, help="code-tracker's folder src/main/resources/oracle/block")
+    parser.add_argument("--repo", type=Path, action="append", default=[], help="a repository of the oracle")
+    parser.add_argument("--clusters", type=Path, help="aacr-bench's folder dataset")
+    parser.add_argument("--seed", type=int, default=1)
+    given = parser.parse_args()
+    if given.oracle:
+        measure_oracle(given.oracle, given.repo, given.seed)
+    if given.clusters:
+        measure_comments(given.clusters)
+    if not (given.oracle or given.clusters):
+        measure_generated(given.seed)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

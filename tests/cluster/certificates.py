@@ -1,4 +1,4 @@
-"""Certificates for one test: an authority of its own, and what it signs."""
+"""Certificates for tests: an authority, and what it signs."""
 
 import subprocess
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Pair:
 
 
 class Authority:
-    """Signs certificates; who trusts it trusts them."""
+    """An authority that signs certificates."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
@@ -26,11 +26,11 @@ class Authority:
         self.own = self._make("authority", "basicConstraints=critical,CA:TRUE")
 
     def server(self) -> Pair:
-        """For a server that is called `SERVER_NAME`."""
+        """Return a certificate for the server `SERVER_NAME`."""
         return self._make("server", f"subjectAltName=DNS:{SERVER_NAME}", *self._signing)
 
     def client(self) -> Pair:
-        """For whoever is to be let in."""
+        """Return a client certificate."""
         return self._make("client", "extendedKeyUsage=clientAuth", *self._signing)
 
     @property

@@ -1,4 +1,4 @@
-"""What a Temporal server's front looks like to a client: it hears every call, and answers each in the same way."""
+"""A server that speaks gRPC as Temporal does: it notes every call, and gives each the same reply."""
 
 import asyncio
 import ssl
@@ -15,20 +15,25 @@ _EMPTY = b"\0\0\0\0\0"  # a message of no fields, not compressed
 
 
 class Frontend:
-    """Hears calls; their answer is an empty message with a status."""
+    """Replies to every call with an empty message and a status."""
 
     def __init__(self, status: int = 0) -> None:
         self.heard: dict[str, dict[str, str]] = {}  # the metadata of the last call of each name
         self._status = status
+        self._writers: list[asyncio.StreamWriter] = []
 
     @asynccontextmanager
     async def listening(self, tls: ssl.SSLContext) -> AsyncIterator[Address]:
-        """Take calls for as long as the context lasts."""
+        """Accept calls."""
         server = await asyncio.start_server(self._call, "127.0.0.1", 0, ssl=tls)
         async with server:
             yield Address(f"127.0.0.1:{server.sockets[0].getsockname()[1]}", "team")
+        for writer in self._writers:
+            writer.transport.abort()
+        await asyncio.sleep(0.1)  # for the transports to close their sockets
 
     async def _call(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
         line = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
         line.initiate_connection()
         try:
@@ -38,8 +43,6 @@ class Frontend:
                 writer.write(line.data_to_send())
         except OSError:
             pass  # the client has what it wanted
-        finally:
-            writer.close()
 
     def _hear(self, line: H2Connection, piece: bytes) -> None:
         for event in line.receive_data(piece):

@@ -1,4 +1,4 @@
-"""Workflows made by chance, each with what its agents, tools and people say. Every one of them can be run."""
+"""Random workflows that can be run, each with the replies of its agents, tools and people."""
 
 import json
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ class Generated:
 
 
 class Maker:
-    """Puts blocks one after the other; each is entered at its first stage and left for the next one's."""
+    """Builds a workflow from blocks; each leads from its first stage to the first of the next."""
 
     def __init__(self, chance: Random) -> None:
         self.chance = chance
@@ -93,7 +93,7 @@ class Maker:
         )
 
     def error(self) -> Any:
-        """An agent that could not answer, in one of the ways that are handled differently."""
+        """An error of an agent, of one of the kinds that are handled differently."""
         return self.chance.choice(
             [
                 {"error": "auth", "message": "401"},
@@ -205,5 +205,5 @@ def decision(name: str, when: str, then: str, otherwise: str) -> str:
 
 
 def generated(seed: int) -> Generated:
-    """The workflow of a number: the same for the same number."""
+    """Return the workflow for a seed."""
     return Maker(Random(seed)).workflow()  # noqa: S311 - nothing secret

@@ -1,4 +1,4 @@
-"""A relay between clients and the server: it ends TLS as a proxy in front of a server does, and can be cut off."""
+"""A proxy between clients and the server, which terminates TLS and can be disconnected."""
 
 import asyncio
 import ssl
@@ -14,7 +14,7 @@ _PIECE = 65_536
 
 
 def mutual_tls(own: Pair, authority: Path) -> ssl.SSLContext:
-    """TLS that lets in those whose certificates an authority has signed."""
+    """TLS that requires client certificates signed by an authority."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(own.certificate, own.key)
     context.set_alpn_protocols(["h2"])
@@ -24,11 +24,11 @@ def mutual_tls(own: Pair, authority: Path) -> ssl.SSLContext:
 
 
 class Relay:
-    """A line to a port of this machine."""
+    """A proxy for a port of this machine."""
 
     def __init__(self, loop: LoopThread, to: int, tls: ssl.SSLContext | None = None) -> None:
-        self.port = 0  # it has one of its own from the beginning, and keeps it
-        self.callers: list[str] = []  # by the names in their certificates
+        self.port = 0  # chosen when it starts, and then kept
+        self.callers: list[str] = []  # the names in their certificates
         self._loop = loop
         self._to = to
         self._tls = tls
@@ -49,11 +49,11 @@ class Relay:
         self.cut()
 
     def mend(self) -> None:
-        """Let calls through."""
+        """Accept connections."""
         self._loop.call(self._listen())
 
     def cut(self) -> None:
-        """End all calls in the middle of whatever is said, and take no more."""
+        """Abort all connections and accept no more."""
         self._loop.call(self._hang_up())
 
     async def _listen(self) -> None:

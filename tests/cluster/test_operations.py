@@ -1,4 +1,4 @@
-"""The operations page: its file for a server is whole, and the variables that it names are those that are read."""
+"""The cluster page: its Compose file is complete, and the variables it names are those that are read."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def compose() -> dict[str, Any]:
 
 
 def test_the_parts_of_the_server_fit_together(compose: dict[str, Any]) -> None:
-    """Each service waits for one that is there and can be waited for; what is mounted is declared."""
+    """Each service waits for an existing one; what is mounted is declared."""
     services = compose["services"]
     assert {*services} == SERVICES
     for name, service in services.items():
@@ -56,7 +56,7 @@ def test_the_parts_of_the_server_fit_together(compose: dict[str, Any]) -> None:
 
 
 def test_the_server_is_told_where_its_database_is(compose: dict[str, Any]) -> None:
-    """User, password and host are those of the Postgres beside it, and nothing is said that nobody reads."""
+    """User, password and host are those of its Postgres, and it reads every variable that is set."""
     services = compose["services"]
     said, database = services["temporal"]["environment"], services["postgres"]["environment"]
     assert {*said} == READ_BY_THE_SERVER
@@ -67,7 +67,7 @@ def test_the_server_is_told_where_its_database_is(compose: dict[str, Any]) -> No
 
 
 def test_the_server_is_of_the_version_that_is_tested(compose: dict[str, Any]) -> None:
-    """The images are of the version that the development server of these tests has inside."""
+    """The images have the version of the development server that these tests use."""
     told = subprocess.run([temporal_program(), "--version"], capture_output=True, text=True, check=True).stdout
     (version,) = re.findall(r"Server ([\d.]+)", told)
     images = {service["image"] for service in compose["services"].values() if "temporalio" in service["image"]}
@@ -75,7 +75,7 @@ def test_the_server_is_of_the_version_that_is_tested(compose: dict[str, Any]) ->
 
 
 def inside(service: dict[str, Any], path: Path | str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """Run a service's command as its container would, with a doubled dollar as Compose reads it."""
+    """Run a service's command as its container would; Compose reads `$$` as `$`."""
     command = [*service["entrypoint"], *service["command"]]
     return subprocess.run(
         [word.replace("$$", "$") for word in command],
@@ -88,7 +88,7 @@ def inside(service: dict[str, Any], path: Path | str, **environ: str) -> subproc
 
 
 def test_the_namespace_is_made_once(compose: dict[str, Any], server: Server, tmp_path: Path) -> None:
-    """The command of the page makes it on a real server, with its retention; given again, it leaves it alone."""
+    """The command of the page creates it on a real server, with its retention, and can be repeated."""
     program = Path(temporal_program())
     where = {"TEMPORAL_ADDRESS": f"127.0.0.1:{server.port}", "HOME": str(tmp_path)}
     for _ in range(2):
@@ -100,7 +100,7 @@ def test_the_namespace_is_made_once(compose: dict[str, Any], server: Server, tmp
 
 
 def test_both_databases_get_their_tables(compose: dict[str, Any], tmp_path: Path) -> None:
-    """The shell gives the tool three orders for each, and stops at the first that fails."""
+    """The tool runs three times for each, and the service stops at the first failure."""
     tool = tmp_path / "temporal-sql-tool"
     tool.write_text('#!/bin/sh\necho "$@"\n')
     tool.chmod(0o755)
@@ -120,7 +120,7 @@ def test_both_databases_get_their_tables(compose: dict[str, Any], tmp_path: Path
 
 
 def read(tmp_path: Path, **environ: str) -> object:
-    """What Temporal's library makes of some variables, be it an error."""
+    """Return what Temporal's library reads from some variables, or its error."""
     try:
         return ClientConfig.load_client_connect_config(override_env_vars={"HOME": str(tmp_path), **environ})
     except RuntimeError as error:
@@ -129,7 +129,7 @@ def read(tmp_path: Path, **environ: str) -> object:
 
 @pytest.mark.parametrize("name", VARIABLES)
 def test_a_variable_of_the_page_is_read(name: str, tmp_path: Path) -> None:
-    """It makes a difference to what a client is told; another name does not."""
+    """It changes the configuration of a client; another name does not."""
     file = tmp_path / "file"
     file.write_text("[profile.default]\napi_key = 'k'\n")
     value = "true" if name == "TEMPORAL_TLS" else str(file)
@@ -138,14 +138,14 @@ def test_a_variable_of_the_page_is_read(name: str, tmp_path: Path) -> None:
 
 
 def test_every_variable_has_its_row() -> None:
-    """What the text speaks of is in the table, where a reader looks for it."""
+    """Each variable that the text mentions is in the table."""
     rows = re.findall(r"^\| `(\w+)`", TLS, re.MULTILINE)
     assert sorted(rows) == VARIABLES
     assert {"TEMPORAL_TLS", "TEMPORAL_API_KEY"} <= {*rows}
 
 
 def test_the_profile_of_the_page_is_one(tmp_path: Path) -> None:
-    """Everything that it says arrives, and no key of it is unknown."""
+    """Every key of it is known and takes effect."""
     (shown,) = (block.text for block in blocks(TLS) if block.language == "toml")
     for number, path in enumerate(re.findall(r'"(/etc/awf/[^"]+)"', shown)):
         here = tmp_path / str(number)

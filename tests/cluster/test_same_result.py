@@ -1,4 +1,4 @@
-"""The same machine, the same result: a run on the cluster leaves the records that it leaves on one machine."""
+"""A run on the cluster leaves the records that it leaves on one machine."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ _VOLATILE = frozenset(
 
 
 def plain(value: Any, folders: Iterable[str]) -> Any:
-    """A value without what a clock or a directory said."""
+    """Return a value without times and directories."""
     if isinstance(value, dict):
         return {key: plain(one, folders) for key, one in value.items() if key not in _VOLATILE}
     if isinstance(value, list | tuple):
@@ -42,8 +42,8 @@ def plain(value: Any, folders: Iterable[str]) -> Any:
     return value
 
 
-def told(records: list[AnyRecord], folders: Iterable[str]) -> list[Any]:
-    """What records say; branches that ran at once, and attempts that failed, in the order of their names."""
+def as_data(records: list[AnyRecord], folders: Iterable[str]) -> list[Any]:
+    """Return records as data; those of branches, whose order depends on chance, sorted."""
     at_once = (AttemptFailed, StageErrored, BranchCompleted)
     rest = [one for one in records if not isinstance(one, RunCreated | AttemptFailed | StageErrored | BranchCompleted)]
     branches = [plain(one.model_dump(mode="json"), folders) for one in records if isinstance(one, at_once)]
@@ -51,7 +51,7 @@ def told(records: list[AnyRecord], folders: Iterable[str]) -> list[Any]:
 
 
 def lines(journal: Journal, folders: Iterable[str]) -> list[Any]:
-    """The ledger; branches that err at once do so in any order."""
+    """Return the ledger, sorted, because branches may err in any order."""
     return sorted((plain(json.loads(line), folders) for _, line in journal.ledger()), key=json.dumps)
 
 
@@ -62,8 +62,8 @@ def project(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
-def test_generated_workflows_come_to_the_same(lab: Lab, tmp_path: Path, first: int) -> None:
-    """Path, outcomes, operations, findings and context are the same as with the local driver, and so is the ledger."""
+def test_generated_workflows_have_the_same_result(lab: Lab, tmp_path: Path, first: int) -> None:
+    """The records, the context and the ledger are those of the local driver."""
     made = {seed: generated(seed) for seed in range(first, first + BATCH)}
     for seed, one in made.items():
         lab.start(f"r{seed}", one.text, one.script, cwd=project(tmp_path / f"c{seed}"), answers=one.answers)
@@ -76,7 +76,7 @@ def test_generated_workflows_come_to_the_same(lab: Lab, tmp_path: Path, first: i
         assert replace(there, until=None) == replace(here, until=None), one.text
         folders = [str(tmp_path / f"c{seed}"), str(tmp_path / f"l{seed}"), str(store), str(tmp_path / "w1")]
         local, shared = [entry.record for entry in journal.entries(here.run_id)], lab.records(f"r{seed}")
-        assert told(shared, folders) == told(local, folders), one.text
+        assert as_data(shared, folders) == as_data(local, folders), one.text
         contexts = [plain(dict(replay(records).context.values), folders) for records in (shared, local)]
         assert contexts[0] == contexts[1], one.text
         assert lines(lab.cluster.journal.of(here.run_id), folders) == lines(journal, folders), one.text
@@ -84,7 +84,7 @@ def test_generated_workflows_come_to_the_same(lab: Lab, tmp_path: Path, first: i
 
 
 def test_a_run_continues_by_itself_when_a_quota_resets(lab: Lab, tmp_path: Path) -> None:
-    """The workers' side always stays: the pause is on record, and so is the resume at its time."""
+    """The pause is recorded, and the resume at the time of the reset."""
     folder = project(tmp_path / "quota")
     agent = folder / "agent.sh"
     agent.write_text(

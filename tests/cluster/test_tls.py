@@ -1,4 +1,4 @@
-"""TLS and keys, as Temporal's own variables and profiles say them, in front of a real server."""
+"""TLS and API keys, from Temporal's own variables and profiles, against a real server."""
 
 import asyncio
 import json
@@ -32,8 +32,8 @@ transition from="build" to="ok"
 
 
 @dataclass(frozen=True)
-class Papers:
-    """All certificates of a test."""
+class Certificates:
+    """The certificates of all tests."""
 
     ours: Authority
     server: Pair
@@ -42,8 +42,8 @@ class Papers:
     elsewhere: Path  # the authority that signed it
 
     @property
-    def said(self) -> dict[str, str]:
-        """Everything about them, in variables."""
+    def variables(self) -> dict[str, str]:
+        """The variables that name them."""
         return {
             TLS: "true",
             f"{TLS}_CLIENT_CERT_PATH": str(self.client.certificate),
@@ -54,31 +54,31 @@ class Papers:
 
 
 @pytest.fixture(scope="module")
-def papers(tmp_path_factory: pytest.TempPathFactory) -> Papers:
-    folder = tmp_path_factory.mktemp("certificates")
+def certs(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    folder = tmp_path_factory.mktemp("certs")
     ours, other = Authority(folder / "ours"), Authority(folder / "other")
-    return Papers(ours, ours.server(), ours.client(), other.client(), other.own.certificate)
+    return Certificates(ours, ours.server(), ours.client(), other.client(), other.own.certificate)
 
 
 @pytest.fixture(scope="module")
-def relay(server: Server, loop: LoopThread, papers: Papers) -> Iterator[Relay]:
-    """The server behind TLS that wants certificates of its callers."""
-    with Relay(loop, server.port, mutual_tls(papers.server, papers.ours.own.certificate)) as made:
+def relay(server: Server, loop: LoopThread, certs: Certificates) -> Iterator[Relay]:
+    """The server behind TLS that requires client certificates."""
+    with Relay(loop, server.port, mutual_tls(certs.server, certs.ours.own.certificate)) as made:
         yield made
 
 
 @pytest.fixture
 def bare(tmp_path: Path) -> dict[str, str]:
-    """An environment that says nothing of Temporal."""
+    """An environment without Temporal's variables."""
     return {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
 
 
 @pytest.fixture
 def secure(
-    server: Server, relay: Relay, loop: LoopThread, papers: Papers, bare: dict[str, str], tmp_path: Path
+    server: Server, relay: Relay, loop: LoopThread, certs: Certificates, bare: dict[str, str], tmp_path: Path
 ) -> Iterator[Lab]:
-    """A cluster that is reached over TLS only."""
-    made = Lab(server, loop, tmp_path, {**bare, **papers.said})
+    """A cluster that can be reached with TLS only."""
+    made = Lab(server, loop, tmp_path, {**bare, **certs.variables})
     made.url = relay.url
     made.connect()
     yield made
@@ -97,8 +97,8 @@ def awf(lab: Lab, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_whole_run_goes_over_tls(secure: Lab, relay: Relay) -> None:
-    """Worker and commands call with the certificate that the variables name; the run is started, answered and ends."""
+def test_a_run_uses_tls_throughout(secure: Lab, relay: Relay) -> None:
+    """The worker and all commands present the client certificate."""
     (secure.folder / "w.awf.kdl").write_text(WORKFLOW)
     before = len(relay.callers)
     with secure.worker_process("one"):
@@ -111,18 +111,20 @@ def test_a_whole_run_goes_over_tls(secure: Lab, relay: Relay) -> None:
     assert len(relay.callers) >= before + 4  # the worker and three commands
 
 
-def test_certificates_may_be_in_the_variables_themselves(
-    relay: Relay, loop: LoopThread, papers: Papers, bare: Mapping[str, str]
+def test_certs_may_be_in_the_variables_themselves(
+    relay: Relay, loop: LoopThread, certs: Certificates, bare: Mapping[str, str]
 ) -> None:
-    """Where there are no files, as in a container, the text of each is as good as its path."""
+    """Instead of paths, as in a container without files."""
     given = {
-        key.replace("_PATH", "_DATA"): Path(value).read_text() for key, value in papers.said.items() if "/" in value
+        key.replace("_PATH", "_DATA"): Path(value).read_text() for key, value in certs.variables.items() if "/" in value
     }
     loop.call(connect(Address.read(relay.url), {**bare, **given, f"{TLS}_SERVER_NAME": SERVER_NAME}))
 
 
-def test_a_profile_says_it_all(relay: Relay, loop: LoopThread, papers: Papers, bare: Mapping[str, str]) -> None:
-    """It is found by its name; the address and the namespace remain those that were asked for."""
+def test_a_profile_replaces_the_variables(
+    relay: Relay, loop: LoopThread, certs: Certificates, bare: Mapping[str, str]
+) -> None:
+    """Except for the address and the namespace, which are those of `--on`."""
     file = Path(bare["HOME"], "temporal.toml")
     file.write_text(
         f"""[profile.team]
@@ -130,9 +132,9 @@ address = "nowhere.invalid:1"
 namespace = "another"
 [profile.team.tls]
 server_name = "{SERVER_NAME}"
-server_ca_cert_path = "{papers.ours.own.certificate}"
-client_cert_path = "{papers.client.certificate}"
-client_key_path = "{papers.client.key}"
+server_ca_cert_path = "{certs.ours.own.certificate}"
+client_cert_path = "{certs.client.certificate}"
+client_key_path = "{certs.client.key}"
 """
     )
     named = {"TEMPORAL_CONFIG_FILE": str(file), "TEMPORAL_PROFILE": "team"}
@@ -176,27 +178,31 @@ NOTHING = without("", "_CLIENT_CERT_PATH", "_CLIENT_KEY_PATH", "_SERVER_CA_CERT_
         "no profile",
     ],
 )
-def test_what_is_wrong_is_told(
+def test_an_error_names_the_variable_to_check(
     relay: Relay,
-    papers: Papers,
+    certs: Certificates,
     bare: dict[str, str],
     change: dict[str, str | None],
     code: int,
     variable: str,
 ) -> None:
-    """The command ends with what has happened and the variable that has to do with it, and gets nothing done."""
-    files = {"STRANGER": papers.stranger.certificate, "KEY": papers.stranger.key, "ELSEWHERE": papers.elsewhere}
+    """In its help; the exit code tells a wrong configuration from a server that rejects us."""
+    files = {
+        "STRANGER": certs.stranger.certificate,
+        "KEY": certs.stranger.key,
+        "ELSEWHERE": certs.elsewhere,
+    }
     changed = {key: None if value is None else str(files.get(value, value)) for key, value in change.items()}
-    environ = {key: value for key, value in (bare | papers.said | changed).items() if value is not None}
+    environ = {key: value for key, value in (bare | certs.variables | changed).items() if value is not None}
     done = refused(relay.url, environ)
     assert done.returncode == code, done.stderr
     assert variable in done.stderr.partition("help:")[2]
     assert "Traceback" not in done.stderr
 
 
-def test_a_server_without_tls_is_told(server: Server, papers: Papers, bare: dict[str, str]) -> None:
-    """TLS that the server knows nothing of is not left out in silence."""
-    done = refused(server.url, bare | papers.said)
+def test_a_server_without_tls_is_an_error(server: Server, certs: Certificates, bare: dict[str, str]) -> None:
+    """TLS that was asked for is never silently left out."""
+    done = refused(server.url, bare | certs.variables)
     assert (done.returncode, "TEMPORAL_TLS" in done.stderr.partition("help:")[2]) == (1, True)
 
 
@@ -207,23 +213,23 @@ def refused(url: str, environ: dict[str, str]) -> subprocess.CompletedProcess[st
     )
 
 
-def one_sided(papers: Papers) -> ssl.SSLContext:
-    """TLS without certificates of callers, as where a key says who they are."""
-    context = mutual_tls(papers.server, papers.ours.own.certificate)
+def one_sided(certs: Certificates) -> ssl.SSLContext:
+    """TLS without client certificates, as with API keys."""
+    context = mutual_tls(certs.server, certs.ours.own.certificate)
     context.verify_mode = ssl.CERT_NONE
     return context
 
 
-def test_a_key_arrives_with_every_call(papers: Papers, bare: dict[str, str]) -> None:
-    """It is in the metadata, beside the namespace, and encrypted on its way."""
+def test_an_api_key_is_sent_with_every_call(certs: Certificates, bare: dict[str, str]) -> None:
+    """In the metadata, over TLS."""
     pytest.importorskip("h2", reason="make test-cluster installs it")
     from tests.cluster.frontend import Frontend  # noqa: PLC0415 - it needs what may be missing
 
     frontend = Frontend()
-    said = {key: papers.said[key] for key in (f"{TLS}_SERVER_CA_CERT_PATH", f"{TLS}_SERVER_NAME")}
+    said = {key: certs.variables[key] for key in (f"{TLS}_SERVER_CA_CERT_PATH", f"{TLS}_SERVER_NAME")}
 
     async def call() -> None:
-        async with frontend.listening(one_sided(papers)) as address:
+        async with frontend.listening(one_sided(certs)) as address:
             await connect(address, {**bare, **said, "TEMPORAL_API_KEY": "sesame"})
 
     asyncio.run(call())
@@ -233,14 +239,14 @@ def test_a_key_arrives_with_every_call(papers: Papers, bare: dict[str, str]) -> 
     assert frontend.heard["DescribeNamespace"]["temporal-namespace"] == "team"
 
 
-def test_a_key_that_is_refused_is_told(papers: Papers, bare: dict[str, str]) -> None:
-    """The variable is named, and the key is not."""
+def test_a_rejected_api_key_is_an_error(certs: Certificates, bare: dict[str, str]) -> None:
+    """It names the variable, and not the key."""
     pytest.importorskip("h2", reason="make test-cluster installs it")
     from tests.cluster.frontend import Frontend  # noqa: PLC0415 - it needs what may be missing
 
     async def call() -> None:
-        async with Frontend(status=16).listening(one_sided(papers)) as address:
-            await connect(address, {**bare, **papers.said, "TEMPORAL_API_KEY": "sesame"})
+        async with Frontend(status=16).listening(one_sided(certs)) as address:
+            await connect(address, {**bare, **certs.variables, "TEMPORAL_API_KEY": "sesame"})
 
     with pytest.raises(ServerUnreachable) as raised:
         asyncio.run(call())

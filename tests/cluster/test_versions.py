@@ -1,6 +1,6 @@
-"""A worker of another version never breaks a running workflow: histories of every released format are replayed.
+"""A new version does not break running workflows: recorded histories of every released format are replayed.
 
-`AWF_RECORD=NAME` records new ones from the runs below, as `histories/NAME-*.json`. What is recorded is never changed.
+`AWF_RECORD=NAME` records new ones from the runs below as `histories/NAME-*.json`. Recorded ones are never changed.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ SCRIPT = {"review": ["Bad.\n[STATUS: fail]\n[FAILURE_REASON: no]"] * 3 + ["Fine.
 
 @pytest.mark.parametrize("path", HISTORIES, ids=lambda path: path.stem)
 def test_a_recorded_history_is_replayed(path: Path) -> None:
-    """The workflow of this version does, with the records of that one, what that one did."""
+    """This version issues the same commands as the one that recorded it."""
     pytest.importorskip("temporalio", reason="it comes with the extra [cluster]")
     from temporalio.client import WorkflowHistory  # noqa: PLC0415 - an extra
     from temporalio.contrib.pydantic import pydantic_data_converter  # noqa: PLC0415 - an extra
@@ -52,14 +52,14 @@ def test_a_recorded_history_is_replayed(path: Path) -> None:
     asyncio.run(replayer.replay_workflow(history))
 
 
-def test_there_is_something_to_replay() -> None:
-    """A directory that is gone would make every replay succeed."""
+def test_histories_exist() -> None:
+    """Without histories every replay would succeed."""
     assert {path.stem.rpartition("-")[2] for path in HISTORIES} >= {"finished", "cancelled", "anew"}
 
 
 @pytest.mark.skipif("AWF_RECORD" not in os.environ, reason="histories are recorded when a format is released")
 def test_histories_are_recorded(lab: Lab, loop: LoopThread) -> None:
-    """One run to its end, with a retry, a pause, a parallel stage and a person; one cancelled; one that began anew."""
+    """One finished, with a retry, a pause, a parallel stage and an answer; one cancelled; one with a second history."""
     name = os.environ["AWF_RECORD"]
     lab.start("finished", BODY, SCRIPT)
     assert lab.stopped("finished").status is RunStatus.PAUSED

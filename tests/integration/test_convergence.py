@@ -259,7 +259,7 @@ def test_a_review_is_told_what_was_tried_and_what_changed(project: Project, plac
     second, third = project.prompt("rev", 2), project.prompt("rev", 3)
     assert TOLD.format(visit=1) in second
     assert "\n+# with a \N{WARNING SIGN}\n" in second
-    assert "- #1 (must, high, fix_claimed, tried 1 times) app.py:100: The handle leaks" in second
+    assert "- #1 (must, high, fix_claimed, tried 1 time) app.py:100: The handle leaks" in second
     assert "tried: claimed fix by closing it" in second
     assert "tried: not_fixed fix" in third
     assert TOLD.format(visit=2) in third

@@ -1,4 +1,4 @@
-"""`awf findings` and `awf verdict` as a person, a script and CI meet them. No run is made anywhere."""
+"""`awf findings` and `awf verdict` as a person, a script and CI use them, without a run."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ def close(handle):
     handle.flush()
     handle.close()
 """
-FATES = ("surviving", "merged", "demoted", "suppressed", "filtered", "rejected")
+DISPOSITIONS = ("surviving", "merged", "demoted", "suppressed", "filtered", "rejected")
 ROW = (
     *("id", "number", "title", "state", "observed", "severity", "gate", "confidence", "category"),
     *("file", "line", "end_line", "sources", "lens", "agreement", "attempts"),
@@ -110,12 +110,12 @@ def edit_status(project: Path, position: str, status: str) -> None:
 
 
 def test_one_pass_of_several_reviewers(awf: Awf, project: Path) -> None:
-    """C-11: every item has one fate, and the fates add up to the items."""
+    """Every item has one outcome, and the outcomes add up to the items."""
     first = review(project / "one.json", INJECTION, TOKEN, {"title": "cut off"})
     second = review(project / "two.json", INJECTION, reviewer="correctness")
     done = taken(awf, first, second)
     assert tuple(done)[:3] == ("pass", "inputs", "dispositions")
-    assert tuple(done["dispositions"]) == FATES
+    assert tuple(done["dispositions"]) == DISPOSITIONS
     assert done["inputs"] == sum(done["dispositions"].values()) == 4
     assert done["dispositions"] | {"surviving": 2, "merged": 1, "rejected": 1} == done["dispositions"]
     assert len(done["new"]) == 3
@@ -126,7 +126,7 @@ def test_one_pass_of_several_reviewers(awf: Awf, project: Path) -> None:
 
 
 def test_the_same_again_is_the_same(awf: Awf, project: Path) -> None:
-    """000-23: nothing is raised twice; a line that moved is the same finding on another line."""
+    """Nothing is raised twice; a line that moved is the same finding on another line."""
     name = review(project / "one.json", INJECTION, TOKEN)
     first = taken(awf, name)
     again = taken(awf, name)
@@ -138,7 +138,7 @@ def test_the_same_again_is_the_same(awf: Awf, project: Path) -> None:
 
 
 def test_what_nobody_reports_any_more_is_absent(awf: Awf, project: Path) -> None:
-    """C-28: absence is told, and is no proof of a fix."""
+    """Not being reported is not proof of a fix."""
     first = taken(awf, review(project / "one.json", INJECTION, TOKEN))
     second = taken(awf, review(project / "one.json", INJECTION))
     assert second["absent"] == first["new"][1:]
@@ -149,7 +149,7 @@ def test_what_nobody_reports_any_more_is_absent(awf: Awf, project: Path) -> None
 
 
 def test_the_report_of_a_pass_for_a_person(awf: Awf, project: Path) -> None:
-    """000-07: short, with the one line about the workspace at its end."""
+    """Short, with the one line about the workspace at its end."""
     done = awf("findings", "import", review(project / "one.json", INJECTION, {"title": "cut off"}))
     lines = done.stdout.splitlines()
     assert done.returncode == 1
@@ -165,7 +165,7 @@ def test_the_report_of_a_pass_for_a_person(awf: Awf, project: Path) -> None:
 
 
 def test_with_a_workspace_every_finding_has_a_file(awf: Awf, project: Path) -> None:
-    """000-01, 000-02: the pass and its findings are on record, and nothing is suggested."""
+    """The pass and its findings are on record, and nothing is suggested."""
     (project / ".wystack").mkdir()
     done = awf("findings", "import", review(project / "one.json", INJECTION, TOKEN), "--task", "7")
     assert "No workspace" not in done.stdout
@@ -175,8 +175,8 @@ def test_with_a_workspace_every_finding_has_a_file(awf: Awf, project: Path) -> N
     assert {path.stem for path in (project / ".wystack/findings").glob("*.json")} == set(record["finding_ids"])
 
 
-def test_an_answer_that_cannot_be_used_makes_the_pass_incomplete(awf: Awf, project: Path) -> None:
-    """A pass with a gap is recorded, is never clean, and says who did not answer."""
+def test_an_unreadable_report_makes_the_pass_incomplete(awf: Awf, project: Path) -> None:
+    """An incomplete pass is recorded, never passes, and says who did not answer."""
     good = review(project / "one.json", FLUSH)
     (project / "odd.txt").write_text("I looked at everything. It is fine.")
     (project / "cut.sarif").write_text('{"version": "2.1.0", "runs": [')
@@ -189,23 +189,23 @@ def test_an_answer_that_cannot_be_used_makes_the_pass_incomplete(awf: Awf, proje
     assert answer["verdicts"]["readiness"] == "Not ready"
     code, said = verdict(awf)
     assert (code, said["complete"]) == (1, False)
-    told = awf("verdict").stdout
-    assert told.startswith("FAIL (1 medium); the review is incomplete")
-    assert "odd is malformed: the format of odd.txt is not known" in told
+    text = awf("verdict").stdout
+    assert text.startswith("FAIL (1 medium); ")
+    assert "odd is malformed: " in text
 
 
-def test_a_file_that_is_not_there_records_nothing(awf: Awf, project: Path) -> None:
-    """A mistyped name is a mistake of the caller: no pass, no store, no file."""
+def test_a_missing_file_records_nothing(awf: Awf, project: Path) -> None:
+    """A mistyped name is an error: no pass, no store, no file."""
     done = awf("findings", "import", review(project / "one.json", INJECTION), "nosuch.json")
     assert done.returncode == 2
-    assert "there is no file nosuch.json" in done.stderr
+    assert "nosuch.json" in done.stderr
     assert not (project / ".awf").exists()
     assert awf("findings", "import", "src").returncode == 2
     assert awf("findings", "import").returncode == 2
 
 
 def test_standard_input_and_a_format_by_name(script: Awf, project: Path) -> None:
-    """A tool can be piped in; whoever it is has the name given."""
+    """The output of a tool can be piped in under any name."""
     text = "src/a.py:5: error: Bad thing  [misc]\nFound 1 error in 1 file (checked 1 source file)\n"
     done = subprocess.run(
         [COMMAND, "findings", "import", "-", "--format", "mypy", "--reviewer", "types", "--json"],
@@ -221,13 +221,13 @@ def test_standard_input_and_a_format_by_name(script: Awf, project: Path) -> None
 
 
 def test_the_lens_is_that_of_the_assessment(awf: Awf, project: Path) -> None:
-    """000-33: what quality assurance found is told apart."""
+    """What quality assurance found is told apart."""
     taken(awf, review(project / "one.json", FLUSH), "--lens", "qa")
     assert [row["lens"] for row in listed(awf)] == ["qa"]
 
 
 def test_two_imports_at_once_raise_a_defect_once(script: Awf, project: Path) -> None:
-    """000-16: both passes are recorded, and one of them knows the findings of the other."""
+    """Both passes are recorded, and one of them knows the findings of the other."""
     name = review(project / "one.json", INJECTION, TOKEN)
     env = {"PATH": "/usr/bin:/bin", "HOME": str(project)}
     command = [COMMAND, "findings", "import", name, "--json"]
@@ -239,7 +239,7 @@ def test_two_imports_at_once_raise_a_defect_once(script: Awf, project: Path) -> 
 
 
 def test_the_workspace_alone_is_enough_to_know_findings_again(awf: Awf, project: Path) -> None:
-    """000-06, 0-37: another clone has the records and no store; all of them are open there, whatever they say."""
+    """Another clone has the records and no store; all of them are open there, whatever they say."""
     (project / ".wystack").mkdir()
     name = review(project / "one.json", INJECTION, TOKEN)
     ids = taken(awf, name)["new"]
@@ -270,7 +270,7 @@ def test_from_a_directory_below(awf: Awf, project: Path) -> None:
 
 
 def test_the_list_has_the_documented_keys_in_order(awf: Awf, project: Path) -> None:
-    """What must be fixed first, then the gravest."""
+    """The most important comes first."""
     taken(awf, review(project / "one.json", FLUSH, TOKEN, INJECTION))
     rows = listed(awf)
     assert {tuple(row) for row in rows} == {ROW}
@@ -300,7 +300,7 @@ def test_filters(awf: Awf, project: Path) -> None:
     assert len(titles(awf, "--since", first["pass"])) == 2
     wrong = awf("findings", "list", "--since", "lately")
     assert wrong.returncode == 2
-    assert '"lately" is neither a date nor a pass' in wrong.stderr
+    assert '"lately"' in wrong.stderr
 
 
 def test_the_table_fits_and_nothing_in_it_acts_on_a_terminal(awf: Awf, project: Path) -> None:
@@ -323,7 +323,7 @@ def test_the_table_fits_and_nothing_in_it_acts_on_a_terminal(awf: Awf, project: 
 
 
 def test_an_empty_store_is_an_empty_list_and_no_pass(awf: Awf, project: Path) -> None:
-    """Looking makes nothing, and where nothing was reviewed nothing passes."""
+    """Reading creates nothing, and nothing passes that was not reviewed."""
     assert listed(awf) == []
     assert awf("findings", "list").stderr == "No findings.\n"
     code, said = verdict(awf)
@@ -343,8 +343,8 @@ def test_show_has_the_whole_record(awf: Awf, project: Path) -> None:
     assert "Whoever names a file runs a command." in awf("findings", "show", id).stdout
 
 
-def test_why_tells_the_story_in_one_screen(awf: Awf, project: Path) -> None:
-    """Who said it in which words, what merged, how it was recognised, who decided what."""
+def test_why_explains_a_finding_on_one_screen(awf: Awf, project: Path) -> None:
+    """Who reported it in which words, what was merged, how it was recognised, who decided what."""
     one = review(project / "one.json", INJECTION)
     two = review(project / "two.json", INJECTION, reviewer="correctness")
     (id,) = taken(awf, one, two)["new"]
@@ -352,29 +352,20 @@ def test_why_tells_the_story_in_one_screen(awf: Awf, project: Path) -> None:
     awf("findings", "triage", id, "--as", "false-positive", "--note", "only we name files")
     story = awf("findings", "why", id).stdout
     assert len(story.splitlines()) <= 24
-    for words in (
-        "security#1",
-        "correctness#1",
-        "Shell injection in run",
-        "Merged",
-        "must, by policy (default)",
-        "exact",
-        "state to false_positive by user: only we name files",
-        "dismissed by user: only we name files",
-    ):
+    for words in ("security#1", "correctness#1", "Shell injection in run", "Merged", "exact", "by user: only we name"):
         assert words in story
 
 
-def test_why_an_item_is_not_there(awf: Awf, project: Path) -> None:
-    """The fate of one raw item, by its name in the pass."""
+def test_why_explains_an_item_of_a_pass(awf: Awf, project: Path) -> None:
+    """What became of it, by its name in the pass."""
     taken(awf, review(project / "one.json", INJECTION, {"title": "cut off"}))
     told = awf("findings", "why", "security#2").stdout
     assert "cut off" in told
     assert "rejected: " in told
-    assert "it is part of #1 " in awf("findings", "why", "security#1").stdout
+    assert " #1 fnd_" in awf("findings", "why", "security#1").stdout
 
 
-def test_a_name_that_is_not_known_has_neighbours(awf: Awf, project: Path) -> None:
+def test_an_unknown_name_has_suggestions(awf: Awf, project: Path) -> None:
     """An error with the ids that may be meant."""
     (id,) = taken(awf, review(project / "one.json", INJECTION))["new"]
     for command in ("show", "why"):
@@ -399,7 +390,7 @@ def test_every_export(awf: Awf, project: Path, form: str) -> None:
 
 
 def test_sarif_suppresses_what_was_dismissed(awf: Awf, project: Path) -> None:
-    """3.2: a dismissal is in the file with its reason, and is not left out."""
+    """A dismissal is in the file with its reason, and is not left out."""
     ids = taken(awf, review(project / "one.json", INJECTION, TOKEN))["new"]
     awf("findings", "triage", ids[1], "--as", "false-positive", "--note", "a test value")
     (run,) = json.loads(awf("findings", "export", "--format", "sarif").stdout)["runs"]
@@ -409,7 +400,7 @@ def test_sarif_suppresses_what_was_dismissed(awf: Awf, project: Path) -> None:
 
 @pytest.mark.parametrize("form", ["sarif", "review", "rdjson"])
 def test_an_export_comes_back_as_the_same_findings(awf: Awf, project: Path, form: str) -> None:
-    """What was written out and is read again raises nothing new."""
+    """An export that is imported again raises nothing new."""
     ids = taken(awf, review(project / "one.json", INJECTION, TOKEN))["new"]
     assert awf("findings", "export", "--format", form, "-o", "back.out").returncode == 0
     again = taken(awf, "back.out", "--format", form)
@@ -417,8 +408,8 @@ def test_an_export_comes_back_as_the_same_findings(awf: Awf, project: Path, form
     assert {*again["unchanged"], *again["updated"], *again["moved"]} == set(ids)
 
 
-def test_an_export_overwrites_no_device(awf: Awf, project: Path) -> None:
-    """What is no file stays what it is."""
+def test_an_export_overwrites_only_files(awf: Awf, project: Path) -> None:
+    """A directory or a device is left alone."""
     (project / "target").mkdir()
     assert awf("findings", "export", "--format", "json", "-o", "target").returncode == 2
     assert awf("findings", "export", "--format", "json", "-o", "/dev/null").returncode == 2
@@ -427,7 +418,7 @@ def test_an_export_overwrites_no_device(awf: Awf, project: Path) -> None:
 
 
 def test_a_dismissed_finding_stays_dismissed(awf: Awf, project: Path) -> None:
-    """000-46, 0-22: reported again it is suppressed; once its code has changed it is a new finding that names it."""
+    """Reported again it is suppressed; once its code has changed the dismissal does not hold any more."""
     name = review(project / "one.json", TOKEN)
     (id,) = taken(awf, name)["new"]
     assert awf("findings", "triage", id, "--as", "wont-fix", "--note", "a test value").returncode == 0
@@ -437,14 +428,12 @@ def test_a_dismissed_finding_stays_dismissed(awf: Awf, project: Path) -> None:
     changed = 'token = os.environ["TOKEN"] + "xyz"'
     (project / "src/a.py").write_text(CODE.replace('token = "abc-not-a-real-one"', changed))
     back = taken(awf, review(project / "one.json", {**TOKEN, "evidence": [f"src/a.py:6 -- {changed}"]}))
-    (new,) = back["new"]
-    assert back["reopened"] == []
-    assert [(row["id"], row["state"], row["may_be"]) for row in listed(awf)] == [(new, "open", [id])]
-    assert [row["state"] for row in listed(awf, "--state", "dismissed")] == ["wont_fix"]
+    assert (back["new"], back["reopened"]) == ([], [id])
+    assert [(row["id"], row["state"]) for row in listed(awf)] == [(id, "reopened")]
 
 
 def test_triage_refuses_one_by_one(awf: Awf, project: Path) -> None:
-    """What may not be is refused with the reason; the rest is applied."""
+    """What is not allowed is refused with a reason; the rest is applied."""
     ids = taken(awf, review(project / "one.json", INJECTION, TOKEN))["new"]
     done = awf("findings", "triage", *ids, "nope", "--as", "fixed", "--by", "user", "--json")
     answer = json.loads(done.stdout)
@@ -458,7 +447,7 @@ def test_triage_refuses_one_by_one(awf: Awf, project: Path) -> None:
 
 
 def test_triage_touches_no_pass(awf: Awf, project: Path) -> None:
-    """000-14, 000-42: the file of the finding and the verdict change, the record of the pass does not."""
+    """The file of the finding and the verdict change, the record of the pass does not."""
     (project / ".wystack").mkdir()
     ids = taken(awf, review(project / "one.json", INJECTION, TOKEN))["new"]
     (passed,) = (project / ".wystack/reviews").iterdir()
@@ -476,31 +465,27 @@ def test_triage_touches_no_pass(awf: Awf, project: Path) -> None:
 
 
 def test_claimed_is_not_verified(awf: Awf, project: Path) -> None:
-    """C-06: an agent that says so in the verdict file changes what is claimed, not what the gate lets through."""
+    """An agent that says so in the verdict file changes what is claimed, not what the gate lets through."""
     taken(awf, review(project / "one.json", INJECTION))
     edit_status(project, "-5", "fixed")
     code, said = verdict(awf)
     assert (said["verdict"], said["after_verification"], said["ship"], code) == ("PASS", "FAIL", False, 1)
-    assert awf("verdict").stdout.startswith("PASS as claimed; FAIL until 1 claimed fix is verified\n")
+    assert awf("verdict").stdout.startswith("PASS as claimed; FAIL until 1 ")
     assert [row["state"] for row in listed(awf)] == ["fix_claimed"]
     back = taken(awf, review(project / "one.json", INJECTION))
     assert len(back["reopened"]) == 1
     assert [(row["state"], row["attempts"]) for row in listed(awf)] == [("reopened", 1)]
 
 
-def test_an_edit_that_may_not_be_is_told_and_not_applied(awf: Awf, project: Path) -> None:
-    """001-10: a team cannot verify its own fix."""
+def test_an_edit_that_is_not_allowed_is_reported_and_not_applied(awf: Awf, project: Path) -> None:
+    """A team cannot verify its own fix."""
     taken(awf, review(project / "one.json", INJECTION))
     edit_status(project, "-5", "verified")
     done = awf("verdict")
     assert done.stdout.startswith("FAIL (1 blocker)")
-    assert "open→verified is refused" in done.stderr
-    assert any("open→verified is refused" in problem for problem in taken_problems(awf, project))
-
-
-def taken_problems(awf: Awf, project: Path) -> list[str]:
-    problems: list[str] = taken(awf, review(project / "one.json", INJECTION))["problems"]
-    return problems
+    assert "open→verified" in done.stderr
+    (problem,) = taken(awf, review(project / "one.json", INJECTION))["problems"]
+    assert "open→verified" in problem
 
 
 @pytest.mark.parametrize(
@@ -515,7 +500,7 @@ def taken_problems(awf: Awf, project: Path) -> list[str]:
 def test_the_verdict_and_its_exit_code(
     awf: Awf, project: Path, items: list[dict[str, Any]], word: str, code: int, strict: int
 ) -> None:
-    """001-11: by the worst that counts; `--fail-on warn` tightens it."""
+    """By the worst that counts; `--fail-on warn` tightens it."""
     taken(awf, review(project / "one.json", *items))
     found, said = verdict(awf)
     assert tuple(said) == ("verdict", "after_verification", "ship", "readiness", "complete", "summary", "dismissed")
@@ -544,20 +529,20 @@ def test_diff_of_two_passes(awf: Awf, project: Path) -> None:
     third = taken(awf, review(project / "one.json", INJECTION, TOKEN, FLUSH))
     found = json.loads(awf("findings", "diff", second["pass"], "latest", "--json").stdout)
     assert (found["to"], found["regressed"], found["carried"]) == (third["pass"], [token], [injection, flush])
-    told = awf("findings", "diff", second["pass"], third["pass"]).stdout
-    assert told.startswith("0 resolved, 2 carried, 0 new, 1 regressed\n")
-    assert "is later than" in awf("findings", "diff", third["pass"], ids["pass"]).stderr
-    assert 'there is no pass "nope"' in awf("findings", "diff", "nope", "latest").stderr
+    text = awf("findings", "diff", second["pass"], third["pass"]).stdout
+    assert text.startswith("0 resolved, 2 carried, 0 new, 1 regressed\n")
+    assert awf("findings", "diff", third["pass"], ids["pass"]).returncode == 2
+    assert awf("findings", "diff", "nope", "latest").returncode == 2
 
 
 def test_a_changed_line_that_nobody_reports_is_only_claimed(awf: Awf, project: Path) -> None:
-    """C-28: between two passes it counts as resolved, and as not verified."""
+    """Between two passes it counts as resolved, and as not verified."""
     first = taken(awf, review(project / "one.json", INJECTION, TOKEN))
     (project / "src/a.py").write_text(CODE.replace('os.system("rm " + name)', "os.unlink(name)"))
     taken(awf, review(project / "one.json", TOKEN))
     found = json.loads(awf("findings", "diff", first["pass"], "-", "--json").stdout)
     assert found["resolved"] == found["claimed"] == first["new"][:1]
-    assert "1 of the resolved are only claimed" in awf("findings", "diff", first["pass"], "-").stdout
+    assert awf("findings", "diff", first["pass"], "-").stdout.startswith("1 resolved, ")
 
 
 def test_help_of_the_group_loads_nothing_heavy() -> None:
@@ -569,11 +554,11 @@ def test_help_of_the_group_loads_nothing_heavy() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.endswith("loaded []\n")
-    for name in ("import", "list", "show", "why", "export", "diff", "triage"):
+    for name in ("import", "list", "show", "why", "export", "diff", "triage", "merge", "split"):
         assert f"  {name} " in result.stdout
 
 
-def test_a_mistyped_command_has_a_neighbour(awf: Awf) -> None:
+def test_a_mistyped_command_has_a_suggestion(awf: Awf) -> None:
     """The nearest name is suggested."""
     done = awf("findings", "lst")
     assert done.returncode == 2

@@ -10,7 +10,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.integration.conftest import Awf
 from tests.integration.forking import ForkServer
-from tests.integration.test_findings_cli import CODE, FATES, FLUSH, INJECTION, TOKEN, listed, project, review, verdict
+from tests.integration.test_findings_cli import (
+    CODE,
+    DISPOSITIONS,
+    FLUSH,
+    INJECTION,
+    TOKEN,
+    listed,
+    project,
+    review,
+    verdict,
+)
 
 __all__ = ["project"]
 
@@ -39,7 +49,7 @@ SARIF = {
 def imported(awf: Awf, *arguments: str) -> tuple[int, dict[str, Any]]:
     done = awf("findings", "import", *arguments, "--json")
     answer: dict[str, Any] = json.loads(done.stdout)
-    assert tuple(answer["dispositions"]) == FATES
+    assert tuple(answer["dispositions"]) == DISPOSITIONS
     assert sum(answer["dispositions"].values()) == answer["inputs"]
     return done.returncode, answer
 

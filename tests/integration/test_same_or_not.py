@@ -91,7 +91,7 @@ def test_a_guess_inherits_nothing_and_reopens_nothing(awf: Awf, project: Path, s
     changed = CODE.replace(LINE, 'subprocess.run("rm " + name)')
     (project / "src/a.py").write_text(changed)
     quote: dict[str, Any] = {"evidence": ['src/a.py:5 -- subprocess.run("rm " + name)']}
-    done = taken(awf, reviewed(project / "review.json", "Command injection through the name", **quote))
+    done = taken(awf, reviewed(project / "review.json", "Command is built by hand", **quote))
     (new,) = done["new"]
     assert (done["reopened"], done["dispositions"]["suppressed"]) == ([], 0)
     rows = {row["id"]: row for row in listed(awf, "--state", "all")}

@@ -168,10 +168,10 @@ def _explain_finding(name: str, run_id: str, where: StoreLocation, *, as_json: b
     # These take as long to load as the whole command, and few ask about a finding.
     from pipeline.app.findings.explanation import explain  # noqa: PLC0415
     from pipeline.app.findings.ledger import find_finding  # noqa: PLC0415
-    from pipeline.cli.findings.options import load_snapshot_at  # noqa: PLC0415
+    from pipeline.cli.findings.options import FindingsSource  # noqa: PLC0415
     from pipeline.cli.findings.show import explanation_lines  # noqa: PLC0415
 
-    ledger = load_snapshot_at(where, run_id, None).ledger
+    ledger = FindingsSource(where, run_id).read()
     finding = find_finding(name, ledger)
     if as_json:
         print_json([asdict(part) for part in explain(finding, ledger)])

@@ -1,1 +1,1 @@
-"""Many machines: a second driver of the same machine, on Temporal. Records and big texts live in a shared store."""
+"""Runs on many machines: a second driver of the engine, on Temporal. Records and texts are in a shared object store."""

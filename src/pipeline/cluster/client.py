@@ -307,7 +307,7 @@ class RunFollower:
         self._run_id = run_id
         self._plugins = plugins
         self._seq = 0
-        self._known_state: State | None = None
+        self._state: State  # from the first record on
         self._started: set[Visit] = set()  # visits whose start was told
         self._output: dict[str, str] = {}  # what was told last of each stage's output
 
@@ -330,23 +330,19 @@ class RunFollower:
         emit_end(self._plugins, state, result)
         return result
 
-    @property
-    def _state(self) -> State:
-        assert self._known_state is not None  # noqa: S101 - a run that is followed has been created
-        return self._known_state
-
     def _take(self, found: JournalObject, *, silent: bool) -> None:
         self._seq = found.seq
         record = found.record
         if record is None:
             return
-        before = None if isinstance(record, RunCreated) else self._state
-        self._known_state = begin(record) if isinstance(record, RunCreated) else apply(self._state, record)
-        if silent:
-            return
-        for event in _events(record, before, self._state):
-            self._emit(*event)
-        self._emit_started()
+        if isinstance(record, RunCreated):
+            before = self._state = begin(record)
+        else:
+            before, self._state = self._state, apply(self._state, record)
+        if not silent:
+            for event in _events(record, before, self._state):
+                self._emit(*event)
+            self._emit_started()
 
     def _emit_started(self) -> None:
         """Emit the start of what the machine has decided to run."""
@@ -381,7 +377,7 @@ class RunFollower:
         self._plugins.emit(kind, self._state, stage, visit, **data)
 
 
-def _events(record: AnyRecord, before: State | None, after: State) -> Iterator[_EventArguments]:
+def _events(record: AnyRecord, before: State, after: State) -> Iterator[_EventArguments]:
     """Return the events of a record that turned one state into another."""
     match record:
         case RunCreated() | RunResumed():
@@ -402,7 +398,7 @@ def _events(record: AnyRecord, before: State | None, after: State) -> Iterator[_
                 yield EventKind.HUMAN_ANSWERED, *visit, {"option": record.option, "by": by}
             yield EventKind.CHECKPOINT_SAVED, *visit, {}
             yield _done_event(record.outcome, *visit, to=record.chosen.target, why=record.chosen.reason)
-            for name, data in commit_events(before.context, after.context) if before else ():
+            for name, data in commit_events(before.context, after.context):
                 yield name, *visit, data
         case RunWaiting():
             yield EventKind.HUMAN_ASKED, record.stage, record.visit, {}

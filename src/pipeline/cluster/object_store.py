@@ -94,6 +94,8 @@ def open_object_store(url: str) -> ObjectStore:
 class DirectoryStore(ObjectStore):
     """A directory that every machine has mounted. Of all machines that link a name, only one succeeds."""
 
+    # Not obstore's LocalStore: it does not sync to disk, so a power failure could take back a record.
+
     def __init__(self, root: Path) -> None:
         super().__init__(str(root))
         self._root = root

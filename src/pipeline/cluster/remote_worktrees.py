@@ -14,6 +14,7 @@ from pipeline.backends.git import Git, git_error, git_in
 from pipeline.backends.worktree import GitWorktrees
 from pipeline.engine.context import Key, Set
 from pipeline.engine.ports import MergeResult, WorkspaceError
+from pipeline.engine.records import RunCreated
 from pipeline.engine.state import State, Workspace
 
 # The last option of each keeps the repository's configuration from naming another program.
@@ -32,9 +33,9 @@ class GitRemote(BaseModel):
     prefix: str = ""  # the directory in the repository where the run was started
 
 
-def remote_of(state: State) -> GitRemote | None:
+def remote_of(record: RunCreated) -> GitRemote | None:
     """Return the remote of a run; None if all workers have its directory."""
-    remote = state.options.get("remote")
+    remote = record.options.get("remote")
     return GitRemote.model_validate(remote) if remote else None
 
 

@@ -127,7 +127,7 @@ class Activities:
                 if isinstance(outcome, Outcome):
                     await self._wait_for_store(run)
                     async with run.concluding:
-                        executor.state = self._runs.localize(self._runs.get(request.run_id))  # with other branches
+                        executor.state = self._runs.get(request.run_id).local_state()  # with other branches
                         await executor.conclude_branch(command, visit, outcome)
         return self._result(run, journal.written)
 

@@ -1,7 +1,6 @@
 """The runs that a worker has replayed from the shared journal, with what it needs to run their stages."""
 
 import asyncio
-from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -28,6 +27,7 @@ class WorkerRun:
 
     state: State
     workflow: tuple[str, str]  # the file name and the text of its workflow
+    worktrees: RemoteWorktrees | None  # if its files are shared through a git remote
     seq: int = 1
     services: Services | None = None  # what its stages need; built again when the run is resumed
     restored: tuple[str, str] | None = None  # the commits that its files on this worker are at, if known
@@ -51,6 +51,10 @@ class WorkerRun:
         workspace = self.state.workspace
         return (workspace.commit if workspace else ""), str(self.state.context.get(MERGED_COMMIT) or "")
 
+    def local_state(self) -> State:
+        """Return its state with the paths that its directories have on this worker."""
+        return self.worktrees.localize(self.state) if self.worktrees else self.state
+
     def snapshot(self) -> StateSnapshot:
         """Return its state as a message."""
         file, source = self.workflow
@@ -67,13 +71,12 @@ class WorkerRuns:
         self.output: dict[tuple[str, str], dict[str, str]] = {}  # the latest of each running stage
         listeners = (*runtime.listeners, self._note_output)
         self._runtime = replace(runtime, mailbox=SharedMailbox(store), listeners=listeners)
-        self._runs: OrderedDict[str, WorkerRun] = OrderedDict()
+        self._runs: dict[str, WorkerRun] = {}  # the one used last at the end
 
     def get(self, run_id: str) -> WorkerRun:
         """Return a run with all of its records."""
-        run = self._runs.get(run_id) or self._load(run_id)
+        run = self._runs.pop(run_id, None) or self._load(run_id)
         self._runs[run_id] = run
-        self._runs.move_to_end(run_id)
         for found in self.journal.objects(run_id, run.seq):
             run.take(found)
         return run
@@ -91,11 +94,11 @@ class WorkerRuns:
         async with run.restoring:
             if run.restored == run.commits() or (run.restored and run.active > 1):  # other branches use them
                 return
-            state, commits = run.state, run.commits()
-            if remote := self._remote_worktrees(state):
-                await remote.restore_run(remote.localize(state))
+            commits = run.commits()
+            if run.worktrees:
+                await run.worktrees.restore_run(run.local_state())
             else:
-                await self._restore_shared_directory(state)
+                await self._restore_shared_directory(run.state)
             run.restored = commits
 
     async def _restore_shared_directory(self, state: State) -> None:
@@ -112,30 +115,23 @@ class WorkerRuns:
 
     def executor(self, run: WorkerRun, journal: FencedJournal) -> StageExecutor:
         """Return what carries out the next commands of a run."""
-        state = self.localize(run)
+        state = run.local_state()
         if run.services is None:
-            runtime = replace(self._runtime, workspaces=self._remote_worktrees(run.state))
+            runtime = replace(self._runtime, workspaces=run.worktrees)
             run.services = build_services(state, self.journal.of(state.run_id), runtime)
             if state.stages_run:
                 run.services.plugins.on_resume(state)  # it may be new to this worker
         return StageExecutor(state, replace(run.services, journal=journal))
 
-    def localize(self, run: WorkerRun) -> State:
-        """Return the state of a run with the paths that its directories have on this worker."""
-        remote = self._remote_worktrees(run.state)
-        return remote.localize(run.state) if remote else run.state
-
-    def _remote_worktrees(self, state: State) -> RemoteWorktrees | None:
-        remote = remote_of(state)
-        return RemoteWorktrees(state.run_id, remote, self.directory, self._runtime.environ) if remote else None
-
     def _load(self, run_id: str) -> WorkerRun:
         while len(self._runs) >= _REMEMBERED:
-            self._runs.popitem(last=False)
+            del self._runs[next(iter(self._runs))]
         first = next(self.journal.objects(run_id), None)
         if first is None or not isinstance(first.record, RunCreated):
             raise UnknownRun(f"there is no run {run_id} in {self.store.name}")
-        return WorkerRun(begin(first.record), (first.record.file, first.record.source))
+        state, remote = begin(first.record), remote_of(first.record)
+        worktrees = RemoteWorktrees(run_id, remote, self.directory, self._runtime.environ) if remote else None
+        return WorkerRun(state, (first.record.file, first.record.source), worktrees)
 
     def _note_output(self, event: Event) -> None:
         if event.event is EventKind.STAGE_OUTPUT:

@@ -2,9 +2,8 @@
 
 from collections import defaultdict, deque
 from collections.abc import Hashable, Sequence
-from math import sqrt
 
-from pipeline.findings.fingerprints import content_words, symbol_of
+from pipeline.findings.fingerprints import content_words, likeness, symbol_of
 from pipeline.findings.model import Finding
 
 NEAR = 3  # lines between the leader of a cluster and a member
@@ -24,15 +23,15 @@ def cluster(drafts: Sequence[Finding]) -> list[list[int]]:
     for index in sorted(range(len(drafts)), key=lambda index: _order(drafts[index])):
         draft = drafts[index]
         near = {at for key in _keys(draft) for at in leaders[key] if _adjacent(drafts[clusters[at][0]], draft)}
-        likeness, nearest = max(
+        alike, nearest = max(
             (
-                (_likeness(drafts[clusters[at][0]], draft), -at)
+                (likeness(_said(drafts[clusters[at][0]]), _said(draft)), -at)
                 for at in near
                 if not any(set(drafts[member].sources) & set(draft.sources) for member in clusters[at])
             ),
             default=(0.0, 0),
         )
-        if likeness >= ALIKE:
+        if alike >= ALIKE:
             clusters[-nearest].append(index)
             continue
         for key in _keys(draft):
@@ -58,14 +57,8 @@ def _adjacent(leader: Finding, draft: Finding) -> bool:
     return near or (bool(symbol_of(leader)) and symbol_of(leader) == symbol_of(draft))
 
 
-def _likeness(one: Finding, other: Finding) -> float:
-    """How much of what two drafts say is said in the same words, from 0 to 1.
-
-    The mean of two measures: alone, one lets a short text be part of any long one, the other lets no two lengths match.
-    """
-    first, second = content_words((one.title, one.impact)), content_words((other.title, other.impact))
-    shared = len(first & second)
-    return shared / sqrt(min(len(first), len(second)) * len(first | second)) if shared else 0.0
+def _said(draft: Finding) -> frozenset[str]:
+    return content_words((draft.title, draft.impact))
 
 
 def _order(draft: Finding) -> tuple[Hashable, ...]:

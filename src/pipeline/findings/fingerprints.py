@@ -8,6 +8,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
+from math import sqrt
 
 from pipeline.findings.linemap import FindingSources
 from pipeline.findings.model import Category, Evidence, Finding, FindingId, Location
@@ -49,6 +50,16 @@ def content_words(texts: tuple[str, ...]) -> frozenset[str]:
     return frozenset(word[:_STEM] for word in every - _EMPTY)
 
 
+def likeness(words: frozenset[str], others: frozenset[str]) -> float:
+    """How much two texts say in the same words, from 0 to 1.
+
+    The mean of two measures: by the shorter text alone it could be part of any long one, by all words together two
+    texts of different length would never match.
+    """
+    shared = len(words & others)
+    return shared / sqrt(min(len(words), len(others)) * len(words | others)) if shared else 0.0
+
+
 def signature(category: Category, evidence: Iterable[Evidence], title: str, *, nth: int = 0) -> str:
     """The hash of what a finding says of which code. `nth` tells equal ones apart that quote nothing."""
     keys = sorted({_evidence_key(item, nth) for item in evidence})
@@ -85,16 +96,12 @@ def verdict_id(domain: str, path: str, lines: str) -> str:
     return f"{domain}-{sha256(path.encode()).hexdigest()[:8]}-{lines}"
 
 
-SIGNATURE = "sig/v1"
 TEXT = "text/v1"  # the first line it is about
 NTH = "nth/v1"  # `2/5`: the second of five lines of its file with that text
 WINDOW = "ctx/v1"  # hashes of that line and of three to either side, blank ones left out
-SPAN = "span/v1"  # a hash of all its lines
-SYMBOL = "sym/v1"
-CE = "ce/v1"  # file, line and title
+SPAN = "span/v1"  # a hash of all its lines, where they are several
 VERDICT = "verdict/v1"  # the id in a verdict file
-POSITIONS = (CE, VERDICT)
-OURS = frozenset({SIGNATURE, TEXT, NTH, WINDOW, SPAN, SYMBOL, CE, VERDICT})
+OURS = frozenset({TEXT, NTH, WINDOW, SPAN, VERDICT, "sig/v1", "sym/v1", "ce/v1"})  # the last three in old ledgers
 
 AROUND = 3  # lines of context to either side
 _LONGEST = 400  # lines of a span
@@ -105,14 +112,14 @@ _BY_LINE, _BY_QUOTE = "line/v1:", "quote/v1:"
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """The text of one file without its spacing, with an index of where each line stands."""
+    """The text of one file without its spacing, with an index of where each line is."""
 
     lines: tuple[str, ...]
     places: Mapping[str, Sequence[int]]  # lines counted from 1
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> "SourceFile":
-        """A page of the lines of a file."""
+        """The lines of a file without their spacing."""
         plain = tuple(norm_line(line) for line in lines)
         places = defaultdict[str, list[int]](list)
         for number, line in enumerate(plain, 1):
@@ -143,13 +150,21 @@ def line_hash(text: str) -> str:
 
 def fingerprints(finding: Finding, page: SourceFile | None) -> dict[str, str]:
     """All that a finding can be recognised by, from the file as it is now; None when there is no file."""
-    place = finding.location
-    return {
-        **{name: value for name, value in finding.fingerprints.items() if name not in OURS},
-        SIGNATURE: finding.signature,
-        **_of_code(finding, page),
-        **({} if place is None else _of_place(finding, place)),
-    }
+    found = {name: value for name, value in finding.fingerprints.items() if name not in OURS}
+    if (place := finding.location) is not None:
+        domain = finding.sources[0] if finding.sources else str(finding.category)
+        found[VERDICT] = verdict_id(domain, place.path, line_range(place))
+    if page is None or place is None or place.start is None or not 0 < place.start <= len(page.lines):
+        quoted = next((text for item in finding.evidence if (text := _first_line(item))), "")
+        return found | ({TEXT: quoted} if quoted else {})
+    start, size, text = place.start, line_count(place), page.lines[place.start - 1]
+    found[WINDOW] = " ".join(page.window(start))
+    if size > 1:
+        found[SPAN] = page.span(start, start + size - 1)
+    if text:
+        places = page.places[text]
+        found |= {TEXT: text, NTH: f"{bisect_right(places, start)}/{len(places)}"}
+    return found
 
 
 def add_fingerprints(findings: Sequence[Finding], sources: FindingSources) -> tuple[Finding, ...]:
@@ -166,7 +181,7 @@ def add_fingerprints(findings: Sequence[Finding], sources: FindingSources) -> tu
 
 
 def read_source(sources: FindingSources, path: str) -> SourceFile | None:
-    """A file of the repository as it is now; None when it is no file of it."""
+    """A file of the repository as it is now; None when there is no such file."""
     lines = sources.lines(path) if path else None
     return None if lines is None else SourceFile.of(lines)
 
@@ -199,34 +214,11 @@ def evidence_digest(finding: Finding) -> str:
 
 
 def same_evidence(digest: str, finding: Finding) -> bool:
-    """Whether what was dismissed is what a finding is about, or stands beside it. Unknown digests tell nothing."""
+    """Whether what was dismissed is what a finding is about, or is beside it. An unknown digest says nothing."""
     now = evidence_digest(finding)
     if not now or digest.partition(":")[0] != now.partition(":")[0]:
         return True
     return digest == now or digest.removeprefix(_BY_LINE) in finding.fingerprints.get(WINDOW, "").split()
-
-
-def _of_code(finding: Finding, page: SourceFile | None) -> dict[str, str]:
-    place = finding.location
-    if page is None or place is None or place.start is None or not 0 < place.start <= len(page.lines):
-        quoted = next((text for item in finding.evidence if (text := _first_line(item))), "")
-        return {TEXT: quoted} if quoted else {}
-    start, text = place.start, page.lines[place.start - 1]
-    found = {WINDOW: " ".join(page.window(start)), SPAN: page.span(start, start + line_count(place) - 1)}
-    if text:
-        places = page.places[text]
-        found |= {TEXT: text, NTH: f"{bisect_right(places, start)}/{len(places)}"}
-    return found
-
-
-def _of_place(finding: Finding, place: Location) -> dict[str, str]:
-    domain = finding.sources[0] if finding.sources else str(finding.category)
-    named = {
-        CE: f"{place.path}|{place.start or 0}|{norm_title(finding.title)}",
-        VERDICT: verdict_id(domain, place.path, line_range(place)),
-    }
-    symbol = symbol_of(finding)
-    return named | ({SYMBOL: f"{place.path}|{symbol}|{finding.category}"} if symbol else {})
 
 
 def symbol_of(finding: Finding) -> str:

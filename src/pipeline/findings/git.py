@@ -30,7 +30,7 @@ class GitRefusedError(AwfError):
 
 
 @dataclass(frozen=True, slots=True)
-class Checkout:
+class CheckoutInfo:
     """A checkout as git sees it; every field is empty outside a repository."""
 
     root: str = ""
@@ -39,25 +39,25 @@ class Checkout:
     branch: str = ""  # empty when no branch is checked out
 
 
-def read_checkout(directory: Path, environ: Mapping[str, str]) -> Checkout:
+def read_checkout(directory: Path, environ: Mapping[str, str]) -> CheckoutInfo:
     """The checkout around a directory, in one call of git."""
     if not in_repository(directory):
-        return Checkout()
+        return CheckoutInfo()
     question = ("rev-parse", "--path-format=absolute", "--show-toplevel", "--git-path", "index")
     try:
         answer = run_git(
             directory, environ, *question, "HEAD", "--symbolic-full-name", "HEAD", accepted=(0, _NO_COMMIT)
         )
     except GitRefusedError:  # git is missing or broken: nothing is known
-        return Checkout()
+        return CheckoutInfo()
     match answer.splitlines():
         case [root, index, head, branch]:
-            return Checkout(root, index, head, branch.removeprefix("refs/heads/") if branch != "HEAD" else "")
+            return CheckoutInfo(root, index, head, branch.removeprefix("refs/heads/") if branch != "HEAD" else "")
         case [root, index, _]:
             branch = query_git(directory, environ, "symbolic-ref", "--short", "--quiet", "HEAD")
-            return Checkout(root, index, branch=branch)
+            return CheckoutInfo(root, index, branch=branch)
         case _:
-            return Checkout()
+            return CheckoutInfo()
 
 
 def query_git(directory: Path, environ: Mapping[str, str], *arguments: str) -> str:
@@ -125,7 +125,7 @@ class TreeSnapshots:
         self._store = store  # left out of the trees
         self._problem = ""
         self._taken: dict[Hashable, Snapshot] = {}  # by moment
-        self._checkouts: dict[Path, Checkout] = {}  # by directory, as of the last `take`
+        self._checkouts: dict[Path, CheckoutInfo] = {}  # by directory, as of the last `take`
 
     def take(self, directory: Path, moment: Hashable = None) -> Snapshot:
         """The state of the checkout around a directory. What was taken at the same moment is not taken again."""
@@ -136,7 +136,7 @@ class TreeSnapshots:
 
     def tree(self, directory: Path, ref: str = "", moment: Hashable = None) -> str:
         """Only the tree, kept by git under a ref if one is given; raises GitRefusedError when git cannot make it."""
-        located = self._checkouts.get(directory, Checkout()).root and moment not in self._taken
+        located = self._checkouts.get(directory, CheckoutInfo()).root and moment not in self._taken
         taken = self._snapshot(directory, moment) if located else self.take(directory, moment)
         if taken.problem:
             raise GitRefusedError(taken.problem)
@@ -164,7 +164,7 @@ class TreeSnapshots:
             with suppress(FileNotFoundError):  # nothing was ever added
                 shutil.copy2(index, copy)  # with its time: git looks again at files that are not older
             variables = {"GIT_INDEX_FILE": str(copy)}
-            entries = query_git(top, self._environ, "ls-files", "--stage", "-z").split("\0")
+            entries = query_git(top, self._environ, "ls-files", "--stage", "-z", "--", *_work_paths()).split("\0")
             left_out = [*gitlinks(entries)]  # submodules: git must not look into them
             store = self._store.resolve() if self._store else top
             if store != top and store.is_relative_to(top):

@@ -6,7 +6,6 @@ Every raw item has exactly one outcome, and the order in which reviewers answer 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +13,6 @@ from pipeline.findings.cluster import cluster
 from pipeline.findings.events import Coverage, Disposition, ItemOutcome, LedgerEvent, Pass, PassRecorded
 from pipeline.findings.evidence import RepositoryFiles, check_evidence, named_places
 from pipeline.findings.fingerprints import add_fingerprints
-from pipeline.findings.formats import record
 from pipeline.findings.ledger import Ledger, joined_to
 from pipeline.findings.linemap import GitHistory, LineMap, line_maps
 from pipeline.findings.match import Matching, match
@@ -41,6 +39,7 @@ from pipeline.findings.model import (
 )
 from pipeline.findings.normalize import normalize
 from pipeline.findings.transitions import CodeState, dismissed_drafts, transitions
+from pipeline.findings.verdicts import RECORD, TREE_CHANGED
 
 _NEAR_FIX = 20  # lines around a finding in which a change counts as its fix
 
@@ -119,11 +118,6 @@ def ingest(
     return IngestResult(passed, tuple(events), tuple(shown))
 
 
-def review_id(passed: Pass) -> str:
-    """The id of a pass in a verdict file: eight hexadecimal digits."""
-    return sha256(passed.id.encode()).hexdigest()[:8]
-
-
 def _new_pass(info: PassInfo, ledger: Ledger) -> Pass:
     """A pass before anything is known of it, named by time and commit; by a later second if that name is taken."""
     commit, seconds = info.head[:7] or "0000000", info.seconds
@@ -146,7 +140,7 @@ def _new_pass(info: PassInfo, ledger: Ledger) -> Pass:
         run=info.run,
         stage=info.stage,
         visit=info.visit,
-        ext={record.FORMAT: {record.TREE_CHANGED: True}} if info.tree_changed else {},
+        ext={RECORD: {TREE_CHANGED: True}} if info.tree_changed else {},
     )
 
 

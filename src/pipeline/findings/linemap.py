@@ -1,14 +1,14 @@
-"""Where the lines of one commit are in another: a diff's text read as two maps, forward and back. Values only.
-
-A line maps to a line with the same text, or to none: where an edit may have put it is a guess, and is asked for apart.
-"""
+"""Where the lines of one commit are in another, as `git diff` tells it; what it cannot tell is None, never an error."""
 
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
@@ -16,10 +16,27 @@ from pipeline.backends.checkout import WORK
 from pipeline.backends.git import git_in
 from pipeline.findings.ledger import Ledger
 
+MAX_FILE_BYTES = 16 * 1024 * 1024
+MAX_DIFF_BYTES = 64 * 1024 * 1024  # beyond, findings are recognised by their text alone
+GIT_SECONDS = 30.0  # for one command
+MAX_COMMITS = 40  # that lines are followed from; older findings are recognised by their text alone
+DIFF = (
+    *("diff", "-M", "-w", "-U0", "--relative", "--no-color", "--no-ext-diff", "--no-textconv"),
+    *("--src-prefix=a/", "--dst-prefix=b/"),
+)  # spacing is ignored: it is what formatters change
+
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _ESCAPE = re.compile(r"\\([0-7]{3}|.)")
 _ESCAPED = {"a": "\a", "b": "\b", "t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r"}
-_NOTHING = "/dev/null"
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+_SHORTEST = 8  # characters of a line that is recognised where it moved
+_CONTEXT = 0.25  # what a neighbouring line counts, beside the line itself
+_COMPARED = 100  # lines to either side that a replaced line is compared with
+_REPLACED = 0.6  # how similar a line must be to be what replaced another, wherever else that is
+_MAX_MOVED = 10_000  # lines of a file that is compared with others of the same name
+_NAMESAKES = 20  # that it is compared with
+_COMMON = 3  # lines that make them one file
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +47,40 @@ class Hunk:
     size: int
     new_start: int
     new_size: int
+    old: tuple[str, ...] = ()  # their text, where somebody needs it
+    new: tuple[str, ...] = ()
 
-    def turned(self) -> "Hunk":
-        """The same hunk of the opposite diff."""
+    def reversed(self) -> "Hunk":
+        """The same hunk of the opposite diff, without its text."""
         return Hunk(self.new_start, self.new_size, self.start, self.size)
+
+    def successor(self, line: int) -> tuple[int, float]:
+        """The line that replaced one of these, and how similar the two are; the same position when none is similar."""
+        at = line - self.start
+        position = max(1, self.new_start + min(at, max(0, self.new_size - 1)))
+        if not self.old or not self.new:
+            return position, 0.0
+        middle = at * len(self.new) // len(self.old)
+        near = range(max(0, middle - _COMPARED), min(len(self.new), middle + _COMPARED))
+        alike = {candidate: similarity(self.old[at], self.new[candidate]) for candidate in near}
+        best = max(
+            near, key=lambda candidate: (alike[candidate] + self._around(at, candidate), -abs(candidate - middle))
+        )
+        return (self.new_start + best, alike[best]) if alike[best] else (position, 0.0)
+
+    def _around(self, at: int, candidate: int) -> float:
+        """How similar the neighbours of two lines are, as far as that counts."""
+        steps = [step for step in (-1, 1) if 0 <= at + step < len(self.old) and 0 <= candidate + step < len(self.new)]
+        return _CONTEXT * sum(similarity(self.old[at + step], self.new[candidate + step]) for step in steps)
 
 
 @dataclass(frozen=True, slots=True)
 class FileMap:
-    """What became of one file: its name, nothing when it was deleted, and its hunks from top to bottom."""
+    """What became of one file: its name, empty when it was deleted, and its hunks from top to bottom."""
 
     path: str
     hunks: tuple[Hunk, ...] = ()
+    moved: Mapping[str, int] = field(default_factory=dict)  # the text of new lines that are there once, without spacing
 
     def line(self, line: int) -> int | None:
         """Where an unchanged line is; None for one that was changed or deleted."""
@@ -50,12 +89,16 @@ class FileMap:
             return None
         return line if hunk is None else line - hunk.start - hunk.size + hunk.new_start + hunk.new_size
 
-    def guess(self, line: int) -> int:
-        """Where a line is or, when it was changed, where what replaced it is."""
+    def trace(self, line: int) -> tuple[int, float]:
+        """Where a line is or what replaced it, and how similar that is: 1 when it is unchanged, 0 when nobody knows."""
+        if (same := self.line(line)) is not None:
+            return same, 1.0
         hunk = self._before(line)
-        if hunk is None or line >= hunk.start + hunk.size:
-            return self.line(line) or line
-        return max(1, hunk.new_start + min(line - hunk.start, max(0, hunk.new_size - 1)))
+        if hunk is None or not self.path:
+            return line, 0.0
+        found = hunk.successor(line)
+        text = squeeze(hunk.old[line - hunk.start]) if hunk.old else ""
+        return (self.moved[text], 1.0) if found[1] < _REPLACED and text in self.moved else found
 
     def whole(self, start: int, end: int) -> bool:
         """Whether lines are unchanged, with nothing changed between them."""
@@ -71,56 +114,121 @@ class LineMap:
     """Every file that differs between two commits. One that is not named is the same in both."""
 
     files: Mapping[str, FileMap] = field(default_factory=dict)  # by the old name
-    origins: Mapping[str, FileMap] = field(default_factory=dict)  # by the new name, turned
+    origins: Mapping[str, FileMap] = field(default_factory=dict)  # by the new name, reversed
 
     def path(self, path: str) -> str:
-        """A file's name now; nothing when it was deleted."""
+        """A file's name now; empty when it was deleted."""
         return self.files[path].path if path in self.files else path
 
     def origin(self, path: str) -> str:
-        """What a file was called before; nothing for a new one."""
+        """What a file was called before; empty for a new one."""
         return self.origins[path].path if path in self.origins else path
 
     def line(self, path: str, line: int) -> int | None:
         """Where an unchanged line of an old file is in its new one."""
         return self.files[path].line(line) if path in self.files else line
 
-    def guess(self, path: str, line: int) -> int:
-        """Where a line is, or what replaced it."""
-        return self.files[path].guess(line) if path in self.files else line
+    def trace(self, path: str, line: int) -> tuple[int, float]:
+        """Where a line is or what replaced it, and how similar that is, from 0 to 1."""
+        return self.files[path].trace(line) if path in self.files else (line, 1.0)
 
     def unchanged(self, path: str, start: int, end: int) -> bool:
         """Whether lines of a new file were there before, in this order and with nothing between them."""
         return path not in self.origins or self.origins[path].whole(start, end)
 
     def written(self) -> Iterator[tuple[str, int]]:
-        """Every line of the new files that the old ones have not."""
+        """Every line of the new files that the old ones do not have."""
         for path, origin in self.origins.items():
             for hunk in origin.hunks:
                 yield from ((path, line) for line in range(hunk.start, hunk.start + hunk.size))
 
 
-def parse_diff(diff: str) -> LineMap:
-    """The maps in the text of `git diff -M`, with any number of context lines."""
+def squeeze(line: str) -> str:
+    """A line without any spacing."""
+    return "".join(line.split())
+
+
+@lru_cache(maxsize=1 << 12)  # the lines of a hunk are compared with many others
+def _tokens(line: str) -> Counter[str]:
+    return Counter(_TOKEN.findall(line))
+
+
+def similarity(one: str, other: str) -> float:
+    """How much two lines of code have in common, from 0 to 1."""
+    first, second = _tokens(one), _tokens(other)
+    size = first.total() + second.total()
+    return 2 * (first & second).total() / size if size else 0.0
+
+
+def parse_diff(diff: str, keep: Collection[str] | None = None) -> LineMap:
+    """The maps in the output of `git diff`; the text of hunks is kept for the file names in `keep`, None for all."""
+    found = list(_DiffReader(diff.split("\n"), keep).files())
     files: dict[str, FileMap] = {}
     origins: dict[str, FileMap] = {}
-    for old, new, hunks in _Reader(diff.split("\n")).files():
+    for old, new, hunks in (*found, *_moved(found)):
         if old:
-            files[old] = FileMap(new, hunks)
+            files[old] = FileMap(new, hunks, _moved_lines(hunks)) if new else FileMap("")
         if new:
-            origins[new] = FileMap(old, tuple(hunk.turned() for hunk in hunks))
+            origins[new] = FileMap(old, tuple(hunk.reversed() for hunk in hunks))
     return LineMap(files, origins)
 
 
-class _Reader:
-    """Goes through a diff once. What stands inside a hunk is counted, never read: a file may hold a diff."""
+def _moved_lines(hunks: Sequence[Hunk]) -> dict[str, int]:
+    """The lines that somebody deleted and that somebody wrote once, elsewhere in the file."""
+    gone = {squeeze(line) for hunk in hunks for line in hunk.old}
+    written = [(squeeze(line), at) for hunk in hunks for at, line in enumerate(hunk.new, hunk.new_start)]
+    counts = Counter(text for text, _ in written)
+    return {text: at for text, at in written if counts[text] == 1 and text in gone and len(text) >= _SHORTEST}
 
-    def __init__(self, lines: list[str]) -> None:
+
+_FileDiff = tuple[str, str, tuple[Hunk, ...]]  # old name, new name, hunks
+
+
+def _moved(found: Sequence[_FileDiff]) -> Iterator[_FileDiff]:
+    """Files that kept their name in another folder and changed too much for git, which wants half of the lines."""
+    deleted = {old: [line for hunk in hunks for line in hunk.old] for old, new, hunks in found if not new}
+    added = defaultdict[str, list[tuple[str, list[str]]]](list)
+    for old, new, hunks in found:
+        if not old:
+            added[PurePosixPath(new).name].append((new, [line for hunk in hunks for line in hunk.new]))
+    pairs = [
+        (_common(before, after), old, new, before, after)
+        for old, before in deleted.items()
+        for new, after in added[PurePosixPath(old).name][:_NAMESAKES]
+        if max(len(before), len(after)) <= _MAX_MOVED
+    ]
+    taken = set[str]()
+    for common, old, new, before, after in sorted(pairs, key=lambda pair: (-pair[0], pair[1], pair[2])):
+        if common >= _COMMON and taken.isdisjoint((old, new)):
+            taken.update((old, new))
+            yield old, new, tuple(_align(before, after))
+
+
+def _common(*texts: Iterable[str]) -> int:
+    """How many lines two texts share, those aside that are everywhere."""
+    first, second = ({squeeze(line) for line in text if len(squeeze(line)) >= _SHORTEST} for text in texts)
+    return len(first & second)
+
+
+def _align(old: Sequence[str], new: Sequence[str]) -> Iterator[Hunk]:
+    """The hunks between two texts."""
+    matcher = SequenceMatcher(None, [squeeze(line) for line in old], [squeeze(line) for line in new])
+    for tag, start, end, new_start, new_end in matcher.get_opcodes():
+        if tag != "equal":
+            texts = tuple(old[start:end]), tuple(new[new_start:new_end])
+            yield Hunk(start + 1, end - start, new_start + 1, new_end - new_start, *texts)
+
+
+class _DiffReader:
+    """Reads a diff once. The lines of a hunk are counted, never interpreted: a file may contain a diff."""
+
+    def __init__(self, lines: list[str], keep: Collection[str] | None) -> None:
         self.lines = lines
+        self.keep = None if keep is None else {PurePosixPath(path).name for path in keep}
         self.at = 0
 
-    def files(self) -> Iterator[tuple[str, str, tuple[Hunk, ...]]]:
-        """Old name, new name and hunks of every file whose names are told."""
+    def files(self) -> Iterator[_FileDiff]:
+        """Old name, new name and hunks of every file."""
         old, new, hunks = "", "", list[Hunk]()
         for line in self._headings():
             if line.startswith("diff --git "):
@@ -132,7 +240,7 @@ class _Reader:
             elif line.startswith(("rename to ", "+++ ")):
                 new = _name(line)
             elif match := _HUNK.match(line):
-                hunks.extend(self._hunk(*(int(part) if part else 1 for part in match.groups())))
+                hunks.extend(self._hunk(old or new, *(int(part) if part else 1 for part in match.groups())))
         if old or new:
             yield old, new, tuple(hunks)
 
@@ -141,55 +249,51 @@ class _Reader:
             self.at += 1
             yield self.lines[self.at - 1]
 
-    def _hunk(self, start: int, size: int, new_start: int, new_size: int) -> Iterator[Hunk]:
-        """The runs of changed lines in one hunk, its context left out."""
+    def _hunk(self, name: str, start: int, size: int, new_start: int, new_size: int) -> Iterator[Hunk]:
+        """The runs of changed lines in one hunk, without its context."""
         old, new = start + (size == 0), new_start + (new_size == 0)
         ends, since = (old + size, new + new_size), (old, new)
+        before, after = list[str](), list[str]()
+
+        def run() -> Iterator[Hunk]:
+            if since != (old, new):
+                texts = (
+                    (tuple(before), tuple(after))
+                    if self.keep is None or PurePosixPath(name).name in self.keep
+                    else ((), ())
+                )
+                yield Hunk(since[0], old - since[0], since[1], new - since[1], *texts)
+
         while (old, new) < ends and self.at < len(self.lines):
-            mark = self.lines[self.at][:1]
+            mark, text = self.lines[self.at][:1], self.lines[self.at][1:]
             self.at += 1
             if mark == "-":
                 old += 1
+                before.append(text)
             elif mark == "+":
                 new += 1
+                after.append(text)
             elif mark != "\\":
-                yield from _run(since, (old, new))
+                yield from run()
                 old, new = old + 1, new + 1
-                since = (old, new)
-        yield from _run(since, (old, new))
-
-
-def _run(since: tuple[int, int], until: tuple[int, int]) -> Iterator[Hunk]:
-    if since != until:
-        yield Hunk(since[0], until[0] - since[0], since[1], until[1] - since[1])
+                since, before, after = (old, new), [], []
+        yield from run()
 
 
 def _name(heading: str) -> str:
-    """The name in a heading of a diff, as it is on the disk; nothing for no file."""
+    """The name in a heading of a diff, as it is on the disk; empty for no file."""
     prefixed = heading.startswith(("--- ", "+++ "))
     name = heading[4:].removesuffix("\t") if prefixed else heading.split(" ", 2)[2]
-    if name == _NOTHING:
+    if name == "/dev/null":
         return ""
     if len(name) > 1 and name[0] == name[-1] == '"':
-        name = _ESCAPE.sub(_unescaped, name[1:-1])
+        name = _ESCAPE.sub(_unescape, name[1:-1])
     return name[2:] if prefixed else name
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     code = match[1]
     return chr(int(code, 8)) if len(code) == 3 else _ESCAPED.get(code, code)
-
-
-LARGEST = 16 * 1024 * 1024  # bytes of a file that is looked at
-LARGEST_DIFF = 64 * 1024 * 1024  # bytes of a diff; beyond, findings are recognised by their text alone
-SECONDS = 30.0  # for one git command
-NEWEST = 40  # commits that lines are followed from; older findings are recognised by their text alone
-
-_COMMIT = re.compile(r"[0-9a-f]{7,64}")
-_DIFF = (
-    *("diff", "-M", "-U0", "--relative", "--no-color", "--no-ext-diff", "--no-textconv"),
-    *("--src-prefix=a/", "--dst-prefix=b/"),
-)
 
 
 class FindingSources(Protocol):
@@ -203,59 +307,46 @@ class FindingSources(Protocol):
 class History(Protocol):
     """What changed between commits."""
 
-    def changes(self, old: str, new: str = "") -> LineMap | None:
+    def changes(self, old: str, new: str = "", keep: Collection[str] | None = None) -> LineMap | None:
         """Where lines of a commit are in another, or in the working tree; None when git cannot tell."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class GitHistory:
-    """A repository on the disk: both its files and its history."""
+    """A repository on the disk: both its files and its history. Nothing outside of it is read."""
 
     root: Path
     environment: Mapping[str, str]
-    seconds: float = SECONDS
+    seconds: float = GIT_SECONDS
 
-    def lines(self, path: str, commit: str = "") -> Sequence[str] | None:
-        """A file's lines now, or in a commit."""
+    def lines(self, path: str) -> Sequence[str] | None:
+        """A file's lines now."""
         if not is_repository_path(path):
             return None
-        content = self._shown(path, commit) if commit else self._read(path)
-        return None if content is None else split_lines(content)
+        root = self.root.resolve()
+        with suppress(OSError, RuntimeError):  # a loop of links, or a file without permission, is not a source
+            file = (root / path).resolve()
+            if file.is_relative_to(root) and file.is_file() and file.stat().st_size <= MAX_FILE_BYTES:
+                return split_lines(file.read_bytes())
+        return None
 
-    def changes(self, old: str, new: str = "") -> LineMap | None:
-        """Where the lines of a commit are now; an unknown commit, as after a rebase, gives None."""
+    def changes(self, old: str, new: str = "", keep: Collection[str] | None = None) -> LineMap | None:
+        """Where the lines of a commit are now; None for an unknown commit, as after a rebase."""
         commits = [commit for commit in (old, new) if commit]
         if not old or not all(_COMMIT.fullmatch(commit) for commit in commits):
             return None
-        answer = self._git(*_DIFF, *commits, "--", *WORK, limit=LARGEST_DIFF)  # thousands of records would slow it down
-        return None if answer is None else parse_diff(os.fsdecode(answer))
-
-    def _read(self, path: str) -> bytes | None:
-        root = self.root.resolve()
-        with suppress(OSError, RuntimeError):  # a loop of links, or a file that nobody may read, is no source
-            file = (root / path).resolve()
-            if file.is_relative_to(root) and file.is_file() and file.stat().st_size <= LARGEST:
-                return file.read_bytes()
-        return None
-
-    def _shown(self, path: str, commit: str) -> bytes | None:
-        if not _COMMIT.fullmatch(commit):
-            return None
-        return self._git("cat-file", "blob", f"{commit}:./{path}", limit=LARGEST)
-
-    def _git(self, *arguments: str, limit: int) -> bytes | None:
-        """What git answers; None when it fails, is too slow or says too much."""
         git = git_in(self.root, self.environment)
         try:
-            done = git.run_sync(*arguments, timeout=self.seconds, max_output=limit)
-        except OSError:  # there is no git, or it does not answer: no past is known
+            # without the records of reviews, which are thousands
+            done = git.run_sync(*DIFF, *commits, "--", *WORK, timeout=self.seconds, max_output=MAX_DIFF_BYTES)
+        except OSError:  # git is not installed, or does not answer in time
             return None
-        return None if done.returncode else done.stdout
+        return None if done.returncode else parse_diff(os.fsdecode(done.stdout), keep)
 
 
 def is_repository_path(path: str) -> bool:
-    """Whether a name can be that of a file in a repository: relative, going nowhere up, and not git's own."""
+    """Whether a name can be that of a file in a repository: relative, without `..`, and not git's own."""
     parts = PurePosixPath(path).parts
     return bool(parts) and "\0" not in path and parts[0] not in ("/", "//", ".git") and ".." not in parts
 
@@ -266,14 +357,15 @@ def split_lines(content: bytes) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
-def line_maps(ledger: Ledger, history: History, now: str = "", *, newest: int = NEWEST) -> dict[str, LineMap]:
-    """For every pass whose commit is still known, where its lines are now. One question for each commit.
+def line_maps(ledger: Ledger, history: History, now: str = "", *, newest: int = MAX_COMMITS) -> dict[str, LineMap]:
+    """For every pass whose commit is still known, where its lines are now; git is asked once for each commit.
 
-    With `now`, the tree of the files as they are, the files of a pass are told apart also where nothing was committed.
+    With `now`, the tree of the files as they are, passes are compared by their trees, and so without any commit.
     """
     seen = {id: (held.tree if now else "") or held.head for id, held in reversed(ledger.passes.items())}
-    heads = {id: name for id, name in seen.items() if name}
-    asked = list(dict.fromkeys(heads.values()))[:newest]
-    maps = {head: history.changes(head, now) for head in asked}
-    found = {id: maps.get(head) for id, head in heads.items()}
+    commits = {id: name for id, name in seen.items() if name}
+    asked = list(dict.fromkeys(commits.values()))[:newest]
+    keep = {finding.location.path for finding in ledger.findings.values() if finding.location}
+    maps = {commit: history.changes(commit, now, keep) for commit in asked}
+    found = {id: maps.get(commit) for id, commit in commits.items()}
     return {id: lines for id, lines in found.items() if lines is not None}

@@ -7,6 +7,7 @@ The ledger is loaded when there is something for it: most stages have nothing. T
 raised, so that the run pauses: a finding that cannot be kept is never passed over.
 """
 
+import json
 import os
 import re
 import time
@@ -16,10 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipeline.backends.checkout import VIEWS
-from pipeline.engine.context import Append, Discard, full_response_key, response_key
+from pipeline.engine.context import Append, Discard, full_response_key, is_extension, response_key
 from pipeline.engine.outcome import FailureClass, Status, response_base
 from pipeline.engine.ports import RUNS, Journal
-from pipeline.findings.file import FindingsFile
 from pipeline.findings.git import TreeSnapshots, main_checkout
 from pipeline.findings.keys import FINDINGS_CHANGED, ReviewKey
 from pipeline.language.model import FindingsFormat, LlmStage, ToolStage, is_review
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 LOOKS_LIKE_FINDINGS = re.compile(r"""["'](?:findings|severity)["']\s*:""")
 NOTHING_SAID = frozenset({FailureClass.PROTOCOL, FailureClass.AGENT, FailureClass.INTERNAL})
+_END_OF_LIST = b"\n]\n"
 _ANSWER = re.compile(r"\[\s*FINDING\s", re.IGNORECASE)
 
 
@@ -74,7 +75,7 @@ class ReviewFindings:
         self._trackers = trackers  # from other plugins
         self._deciders = deciders  # who can be asked about findings here
         self._loaded: RunFindings | None = None
-        self._file: FindingsFile | None = None  # of the run's open reports
+        self._file: ReportsFile | None = None  # of the run's open reports
         self._trusted = trusted  # the commands that the user allows to take records
 
     def _findings(self) -> "RunFindings":
@@ -137,7 +138,7 @@ class ReviewFindings:
     def _reports_file(self, job: Job) -> Path:
         """Return the file with the open reports, brought up to date."""
         if self._file is None:
-            self._file = FindingsFile(job.store.absolute() / RUNS / job.run_id / "findings.json")
+            self._file = ReportsFile(job.store.absolute() / RUNS / job.run_id / "findings.json")
         return self._file.current(job.context.list_at(ReviewKey.REPORTS))
 
     @hookimpl
@@ -194,6 +195,28 @@ class ReviewFindings:
         opening = outcome.response.find("[")
         answers = opening >= 0 and _ANSWER.search(outcome.response, opening) is not None
         return answers or viewed(self._home)
+
+
+class ReportsFile:
+    """`findings.json`: a run's open reports for agents and commands. New ones are appended: the cost stays flat."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._written: Sequence[Any] | None = None
+
+    def current(self, reports: Sequence[Any]) -> Path:
+        """The file, holding exactly these reports."""
+        if self._written is None or not self._path.exists() or not is_extension(self._written, reports):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.write_bytes(b"[" + _END_OF_LIST)
+            self._written = ()
+        if added := reports[len(self._written) :]:
+            separator = b",\n" if self._written else b"\n"
+            with self._path.open("r+b") as file:
+                file.seek(-len(_END_OF_LIST), os.SEEK_END)
+                file.write(separator + b",\n".join(json.dumps(report).encode() for report in added) + _END_OF_LIST)
+        self._written = reports
+        return self._path
 
 
 class _Triage:

@@ -28,7 +28,7 @@ from pipeline.findings.git import GitRefusedError, TreeSnapshots, files_changed,
 from pipeline.findings.ingest import IngestResult, PassInfo, ingest
 from pipeline.findings.keys import ReviewKey
 from pipeline.findings.ledger import Ledger, LedgerStore
-from pipeline.findings.model import Gate, RawFinding, ReportStatus, ReviewerReport, UnreadableItem
+from pipeline.findings.model import FindingId, Gate, RawFinding, ReportStatus, ReviewerReport, UnreadableItem
 from pipeline.findings.plugin import (
     LOOKS_LIKE_FINDINGS,
     NOTHING_SAID,
@@ -151,7 +151,9 @@ class RunFindings:
 
         After a triage these are the findings that were chosen, whoever reported them.
         """
-        ledger, wanted = self.ledger(), set(finding_ids(context))
+        ledger = self.ledger()
+        known = (FindingId(id) for id in finding_ids(context) if id in ledger.findings)
+        wanted = {ledger.leader(id) for id in known}  # a person may have merged what was reported
         left = [finding for finding in ledger if finding.state.needs_attention]
         if ReviewKey.CHOSEN in context:
             return chosen_section(left, context, wanted, room, ledger.members)

@@ -1,5 +1,6 @@
-"""What findings come to, by each rule of its own. No verdict is made from another; a pass with gaps is never clean."""
+"""The verdicts on findings: one rule each, none derived from another. An incomplete pass never passes."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -12,21 +13,19 @@ from pipeline.findings.model import AutofixClass, Category, Finding, Gate, Sever
 BLOCK = "BLOCK"
 RECORD = "record"  # the key of a pass's `ext` with additional fields of its record
 TREE_CHANGED = "x_tree_changed"
-RECORD = "record"  # the key of a pass's `ext` with the fields that its record has besides
-TREE_CHANGED = "x_tree_changed"
 
 
 class Verdict(StrEnum):
-    """What a verdict file says."""
+    """The verdict of a verdict file, mildest first."""
 
-    PASS = "PASS"  # noqa: S105 - no password
+    PASS = "PASS"  # noqa: S105 - not a password
     WARN = "WARN"
     FAIL = "FAIL"
-    ABORT = "ABORT"  # nobody but a person should touch it
+    ABORT = "ABORT"  # a person must look before anything is fixed
 
 
 class Shipping(StrEnum):
-    """What a pass record says."""
+    """The verdict of a pass record."""
 
     SHIP = "ship"
     BLOCK_ON_MUSTS = "block-on-MUSTs"
@@ -34,7 +33,7 @@ class Shipping(StrEnum):
 
 
 class Readiness(StrEnum):
-    """What a completion report says."""
+    """The verdict of a completion report."""
 
     READY = "Ready to merge"
     WITH_FIXES = "Ready with fixes"
@@ -43,33 +42,24 @@ class Readiness(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """All of them, for the same findings."""
+    """All verdicts on the same findings."""
 
-    verdict: Verdict  # a claimed fix counts as one, as the verdict file has it
-    after_verification: Verdict  # a claimed fix counts as none until somebody has looked
+    verdict: Verdict  # a claimed fix counts as a fix
+    after_verification: Verdict  # a claimed fix does not count
     shipping: Shipping
     readiness: Readiness
-    status: Status  # of a stage that found these
-    complete: bool  # whether everybody who was asked answered
-    summary: dict[str, int]  # what counts, by severity as the verdict file calls it
+    complete: bool  # whether every reviewer gave a readable answer
+    summary: dict[str, int]  # active findings by severity, as a verdict file names them
 
     @property
     def stated(self) -> Verdict:
-        """The verdict for a file: FAIL at least where somebody did not answer."""
-        return self._never_clean(self.verdict)
+        """The verdict for a file: at least FAIL if the pass is incomplete."""
+        return self.verdict if self.complete else at_least_fail(self.verdict)
 
     @property
     def gating(self) -> Verdict:
-        """The verdict for a condition: a claimed fix counts as none, and an incomplete pass is FAIL at least."""
-        return self._never_clean(self.after_verification)
-
-    def _never_clean(self, verdict: Verdict) -> Verdict:
-        return verdict if self.complete else at_least_fail(verdict)
-
-    @property
-    def abort(self) -> bool:
-        """Whether a person has to look before anything is fixed."""
-        return self.after_verification is Verdict.ABORT
+        """The verdict for a condition: claimed fixes do not count, and an incomplete pass is at least FAIL."""
+        return self.after_verification if self.complete else at_least_fail(self.after_verification)
 
 
 def verdicts(
@@ -79,20 +69,22 @@ def verdicts(
     *,
     fixes_applied: bool = False,
 ) -> Verdicts:
-    """The verdicts on some findings. Those that were there before the change are told elsewhere and do not count."""
+    """The verdicts on some findings. Those that existed before the change do not count."""
     own = [finding for finding in findings if not finding.pre_existing]
     active = [finding for finding in own if finding.state.active]
-    unproven = [finding for finding in own if finding.state.needs_attention]
+    unverified = [finding for finding in own if finding.state.needs_attention]
     complete = coverage is None or coverage.complete
-    ships = shipping(unproven, said)
+    shipping = _shipping(unverified, said)
+    if shipping is Shipping.SHIP and not complete:
+        shipping = Shipping.BLOCK_ON_REJECTION
+    counts = Counter(finding.severity for finding in active)
     return Verdicts(
         verdict=file_verdict(active),
-        after_verification=file_verdict(unproven),
-        shipping=ships if complete or ships is not Shipping.SHIP else Shipping.BLOCK_ON_REJECTION,
-        readiness=readiness(unproven, fixes_applied=fixes_applied) if complete else Readiness.NOT_READY,
-        status=stage_status(unproven) if complete else Status.FAIL,
+        after_verification=file_verdict(unverified),
+        shipping=shipping,
+        readiness=_readiness(unverified, fixes_applied=fixes_applied) if complete else Readiness.NOT_READY,
         complete=complete,
-        summary=summary(active),
+        summary={"blocker" if one is Severity.CRITICAL else str(one): counts[one] for one in Severity},
     )
 
 
@@ -112,12 +104,12 @@ def tree_changed(passed: Pass) -> bool:
 
 
 def at_least_fail(verdict: Verdict) -> Verdict:
-    """What a verdict is where something was not looked at."""
+    """The verdict when something was not reviewed."""
     return verdict if verdict is Verdict.ABORT else Verdict.FAIL
 
 
 def file_verdict(active: Sequence[Finding]) -> Verdict:
-    """By the worst that counts."""
+    """The verdict of a verdict file, by the worst active finding."""
     critical = [finding for finding in active if finding.severity is Severity.CRITICAL]
     if any(finding.system_breaking for finding in critical):
         return Verdict.ABORT
@@ -126,8 +118,14 @@ def file_verdict(active: Sequence[Finding]) -> Verdict:
     return Verdict.WARN if any(finding.severity is Severity.HIGH for finding in active) else Verdict.PASS
 
 
-def shipping(active: Iterable[Finding], said: Iterable[ReviewerVerdict] = ()) -> Shipping:
-    """Nothing that must be fixed, and no reviewer who blocks."""
+def stage_status(active: Sequence[Finding]) -> Status:
+    """The status of a stage that found these."""
+    if any(finding.gate.value is Gate.MUST for finding in active):
+        return Status.FAIL
+    return Status.PARTIAL_SUCCESS if active else Status.SUCCESS
+
+
+def _shipping(active: Iterable[Finding], said: Iterable[ReviewerVerdict]) -> Shipping:
     if any(finding.gate.value is Gate.MUST for finding in active):
         return Shipping.BLOCK_ON_MUSTS
     if any(verdict.verdict == BLOCK for verdict in said):
@@ -135,26 +133,10 @@ def shipping(active: Iterable[Finding], said: Iterable[ReviewerVerdict] = ()) ->
     return Shipping.SHIP
 
 
-def readiness(active: Sequence[Finding], *, fixes_applied: bool) -> Readiness:
-    """A critical one, or a requirement that is not met, is in the way; what can be acted on, or was, needs a look."""
+def _readiness(active: Sequence[Finding], *, fixes_applied: bool) -> Readiness:
+    """Not ready with a critical finding or an unmet requirement; fixes to make, or made, need another look."""
     actionable = [finding for finding in active if finding.autofix_class is not AutofixClass.ADVISORY]
     unmet = any(finding.category is Category.REQUIREMENT for finding in actionable)
     if unmet or any(finding.severity is Severity.CRITICAL for finding in active):
         return Readiness.NOT_READY
     return Readiness.WITH_FIXES if actionable or fixes_applied else Readiness.READY
-
-
-def stage_status(active: Sequence[Finding]) -> Status:
-    """What a stage ends with that found these."""
-    if any(finding.gate.value is Gate.MUST for finding in active):
-        return Status.FAIL
-    return Status.PARTIAL_SUCCESS if active else Status.SUCCESS
-
-
-def summary(active: Iterable[Finding]) -> dict[str, int]:
-    """How many count, by severity."""
-    names: dict[Severity, str] = {severity: str(severity) for severity in Severity} | {Severity.CRITICAL: "blocker"}
-    counts = dict.fromkeys(names.values(), 0)
-    for finding in active:
-        counts[names[finding.severity]] += 1
-    return counts

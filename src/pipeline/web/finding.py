@@ -13,8 +13,8 @@ from starlette.routing import Route
 
 from pipeline.app.findings.explanation import last_seen
 from pipeline.app.findings.ledger import suggest_finding
-from pipeline.app.findings.queries import finding_record
 from pipeline.findings.evidence import RepositoryFiles
+from pipeline.findings.formats.json_export import finding_record
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger
 from pipeline.findings.model import Evidence, Finding
 from pipeline.findings.triage import STATUSES
@@ -63,7 +63,7 @@ def finding(request: Request) -> Response:
         help = f"{suggest_finding(name, ledger)}."
         return error_page(request, 404, "Not found", f'There is no finding "{name}".', help)
     if wants_json(request):
-        return JSONResponse(finding_record(found))
+        return JSONResponse(finding_record(found, ledger))
     leader = ledger.leader(found.id)
     values = {
         "store": store,

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pipeline.app.findings.exports import EXPORTS
 from pipeline.app.findings.queries import STATE_GROUPS, FindingFilter, finding_row, parse_states
+from pipeline.findings.formats import FORMATS
 from pipeline.findings.model import FindingState, Gate, Severity
 from pipeline.findings.triage import STATUSES
 from pipeline.web.rendering import render, url
@@ -22,11 +22,7 @@ PAGE_SIZE = 100
 DEFAULT_STATE = "outstanding"
 STATES = (*(name for name in STATE_GROUPS if name != "all"), *map(str, FindingState), "all")
 DOWNLOADS = {  # by format: what it is called, and its file name and media type
-    "sarif": ("SARIF", "findings.sarif", "application/sarif+json"),
-    "rdjson": ("Reviewdog (rdjson)", "findings.rdjson.json", "application/json"),
-    "markdown": ("Markdown", "findings.md", "text/markdown; charset=utf-8"),
-    "json": ("JSON", "findings.json", "application/json"),
-    "review": ("Review", "review.json", "application/json"),
+    format.name: (format.label, format.file_name, format.media_type) for format in FORMATS.values() if format.label
 }
 _MAX_SUGGESTED_FILES = 500
 _TEXT_FIELDS = ("run", "severity", "gate", "file", "stage", "reviewer")  # of an address and of a query
@@ -91,11 +87,11 @@ def findings(request: Request) -> Response:
     query = read_query(request, store)
     position = store.feed.position  # before the ledger is read, so that no later line is missed
     view = store.reader.findings(query.run)
-    matching = list(filter(query.filter().takes, view.findings))
+    matching = list(filter(query.filter().matches, view.findings))
     shown = matching[(query.page - 1) * PAGE_SIZE : query.page * PAGE_SIZE]
     pages = max(1, ceil(len(matching) / PAGE_SIZE))
     if wants_json(request):
-        rows = [finding_row(finding) for finding in shown]
+        rows = [finding_row(finding, view.snapshot.ledger) for finding in shown]
         return JSONResponse({"findings": rows, "total": len(matching), "page": query.page, "pages": pages})
     values = {
         "store": store,
@@ -128,7 +124,7 @@ def download(request: Request) -> Response:
         raise HTTPException(404, f'Unknown format "{format}"; choose one of {", ".join(DOWNLOADS)}.')
     query = read_query(request, store)
     view = store.reader.findings(query.run)
-    text = EXPORTS[format](list(filter(query.filter().takes, view.findings)), view.snapshot.ledger)
+    text = FORMATS[format].write(filter(query.filter().matches, view.findings), view.snapshot.ledger)
     _, name, media_type = DOWNLOADS[format]
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Type": media_type}
     return Response(text.encode(errors="replace"), headers=headers)

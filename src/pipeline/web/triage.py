@@ -1,5 +1,6 @@
 """Decisions about findings: previewed first, then made. The rules are those of `awf findings triage`."""
 
+import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import parse_qsl
@@ -9,9 +10,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from pipeline.app.findings.ledger import timestamp
+from pipeline.app.findings.ledger import Repository, timestamp
 from pipeline.app.findings.queries import select
 from pipeline.app.findings.triage import ChosenFindings, TriageRequest, TriageResult, apply_triage, plan_triage
+from pipeline.app.findings.triage import split as split_cluster
 from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor
@@ -72,6 +74,13 @@ def triage(request: Request, fields: Form) -> Response:
     return _respond(request, store, form, result, planned=False)
 
 
+def split(request: Request, fields: Form) -> Response:
+    """Separate a finding from the one it is part of, and show it."""
+    store, name = _writable_store(request), fields.get("id", "")
+    split_cluster((name,), store.directory, Repository(store.reader.root, os.environ), datetime.now(UTC))
+    return RedirectResponse(url("s", store.name, "findings", name), 303)
+
+
 def to_findings(request: Request) -> Response:
     """Lead to the findings when the address of a decision is opened again, as after a reload."""
     return RedirectResponse(url("s", current_store(request).name, "findings"), 303)
@@ -91,15 +100,14 @@ def _respond(
     request: Request, store: ServedStore, form: TriageForm, result: TriageResult, *, planned: bool
 ) -> Response:
     if wants_json(request):
-        return JSONResponse({**result.as_json("planned" if planned else "applied"), "seal": result.seal})
+        return JSONResponse({**result.as_json("planned" if planned else "applied"), "seal": result.digest})
     values = {"form": form, "result": result, "planned": planned, "max_listed": MAX_LISTED, "all": ALL}
     return render(request, "triage.html", {"store": store, "here": "findings", **values})
 
 
 _FINDINGS = "/s/{store}/findings"
+_ACTIONS = {"preview": preview, "triage": triage, "split": split}
 ROUTES = [
-    Route(f"{_FINDINGS}/preview", form_endpoint(preview), methods=["POST"]),
-    Route(f"{_FINDINGS}/triage", form_endpoint(triage), methods=["POST"]),
-    Route(f"{_FINDINGS}/preview", to_findings),
-    Route(f"{_FINDINGS}/triage", to_findings),
+    *(Route(f"{_FINDINGS}/{name}", form_endpoint(action), methods=["POST"]) for name, action in _ACTIONS.items()),
+    *(Route(f"{_FINDINGS}/{name}", to_findings) for name in _ACTIONS),
 ]

@@ -1,4 +1,4 @@
-"""One decision about many findings: what is chosen, what it would come to, and that it is there whole or not at all."""
+"""One decision about many findings: previewed, and recorded whole or not at all."""
 
 import json
 from datetime import UTC, datetime
@@ -62,37 +62,37 @@ def states(root: Path) -> list[FindingState]:
     return [finding.state for finding in read_snapshot(root / ".awf", root, AT).ledger]
 
 
-def test_looking_at_a_decision_writes_nothing(root: Path) -> None:
-    """What it would come to is what it comes to."""
+def test_a_preview_writes_nothing(root: Path) -> None:
+    """It changes what the preview said."""
     files = [root / ".awf/awf.db", root / ".code-review/review-latest.json"]
     before = [file.read_bytes() for file in files]
     planned = preview_triage(low, LOW, root / ".awf", root, NOW)
     assert [file.read_bytes() for file in files] == before
-    assert {told[1:] for told in planned.told} == {(FindingState.OPEN, FindingState.WONT_FIX)}
-    assert decided(root, agreed=planned.seal).told == planned.told
+    assert {change[1:] for change in planned.changes} == {(FindingState.OPEN, FindingState.WONT_FIX)}
+    assert decided(root, agreed=planned.digest).changes == planned.changes
     assert sorted(states(root)) == [FindingState.OPEN, FindingState.OPEN, FindingState.WONT_FIX, FindingState.WONT_FIX]
 
 
-def test_the_same_for_a_program(root: Path) -> None:
-    """A plan and a result differ in one word."""
+def test_the_plan_and_the_result_as_json(root: Path) -> None:
+    """They differ in one key."""
     planned = preview_triage(low, LOW, root / ".awf", root, NOW)
-    moves = [{"id": id, "from": "open", "state": "wont_fix"} for id, *_ in planned.told]
+    moves = [{"id": id, "from": "open", "state": "wont_fix"} for id, *_ in planned.changes]
     assert planned.as_json("planned") == {"planned": moves, "refused": {}, "problems": []}
     assert decided(root).as_json("applied") == {"applied": moves, "refused": {}, "problems": []}
 
 
-def test_what_changed_since_it_was_shown_is_not_decided(root: Path) -> None:
-    """A person said yes to something else."""
+def test_what_changed_since_the_preview_is_not_decided(root: Path) -> None:
+    """The person agreed to something else."""
     planned = preview_triage(low, LOW, root / ".awf", root, NOW)
     first = planned.moves[0].finding.id
     apply_triage(lambda _: ChosenFindings((first,)), TriageRequest("fixed", "user"), root / ".awf", root, NOW)
-    with pytest.raises(AwfError, match="changed since they were shown; nothing was decided"):
-        decided(root, agreed=planned.seal)
+    with pytest.raises(AwfError, match="nothing was decided"):
+        decided(root, agreed=planned.digest)
     assert FindingState.WONT_FIX not in states(root)
 
 
-def test_all_of_a_decision_is_one_entry(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stops halfway through the events leaves none of them."""
+def test_a_decision_is_recorded_whole(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure halfway through the events leaves none of them."""
     written: list[str] = []
 
     def stops(event: LedgerEvent) -> str:
@@ -111,7 +111,7 @@ def test_all_of_a_decision_is_one_entry(root: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_filters_narrow_what_is_named(root: Path) -> None:
-    """What is named and not wanted is told apart; what is nobody's name stays, to be refused."""
+    """Named findings that do not match are returned apart; an unknown name stays, to be refused."""
     ledger = read_snapshot(root / ".awf", root, AT).ledger
     wanted = FindingFilter(states=ALL_STATES, severities=frozenset({Severity.LOW}))
     lows = {str(finding.number) for finding in ledger if finding.severity is Severity.LOW}
@@ -120,8 +120,8 @@ def test_filters_narrow_what_is_named(root: Path) -> None:
     assert len(names) == 4
 
 
-def test_one_of_these(root: Path) -> None:
-    """A filter may name the findings; none named is none taken."""
+def test_a_filter_may_list_findings(root: Path) -> None:
+    """Only those match; an empty list matches none."""
     ledger = read_snapshot(root / ".awf", root, AT).ledger
     one = next(iter(ledger)).id
     assert [finding.id for finding in select(ledger, FindingFilter(among=frozenset({one, FindingId("other")})))] == [
@@ -130,7 +130,7 @@ def test_one_of_these(root: Path) -> None:
     assert select(ledger, FindingFilter(among=frozenset())) == []
 
 
-def test_what_is_told_about_the_choice_comes_with_the_result(root: Path) -> None:
-    """Beside what was changed in the files."""
-    told = apply_triage(lambda _: ChosenFindings((), ("left out",)), LOW, root / ".awf", root, NOW)
-    assert (told.moves, told.problems) == ((), ("left out",))
+def test_notes_about_the_choice_are_in_the_result(root: Path) -> None:
+    """They are among its problems."""
+    result = apply_triage(lambda _: ChosenFindings((), ("left out",)), LOW, root / ".awf", root, NOW)
+    assert (result.moves, result.problems) == ((), ("left out",))

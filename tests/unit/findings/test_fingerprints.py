@@ -8,12 +8,9 @@ import pytest
 from tests.unit.findings.identity.made import CODE, Files, draft
 
 from pipeline.findings.fingerprints import (
-    CE,
     NTH,
     QUOTE,
-    SIGNATURE,
     SPAN,
-    SYMBOL,
     TEXT,
     VERDICT,
     WINDOW,
@@ -39,17 +36,15 @@ def made(line: int | None = 3, *, page: SourceFile | None = PAGE, **more: Any) -
     return replace(one, fingerprints=fingerprints(one, page))
 
 
-def test_all_names_are_there() -> None:
-    """3.5: the signature, the text, its surroundings, the symbol, and the two names by position."""
+def test_a_finding_keeps_its_line_and_what_is_around_it() -> None:
+    """The text, how often it is in its file, its surroundings, and the id in a verdict file."""
     prints = made(3, symbol="rotate").fingerprints
+    assert prints.keys() == {TEXT, NTH, WINDOW, VERDICT}
     assert prints[TEXT] == "store.save(token)"
     assert prints[NTH] == "1/1"
     assert len(prints[WINDOW].split()) == 5
-    assert prints[SYMBOL] == "src/session.py|rotate|security"
-    assert prints[CE] == "src/session.py|3|old token stays valid"
     assert prints[VERDICT].startswith("security-")
     assert prints[VERDICT].endswith("-3")
-    assert prints[SIGNATURE].startswith("sha256:")
 
 
 def test_the_id_of_a_verdict_file_is_by_position() -> None:
@@ -58,10 +53,10 @@ def test_the_id_of_a_verdict_file_is_by_position() -> None:
     assert fingerprints(one, None)[VERDICT] == "api-patterns-69bbc8bb-45-50"
 
 
-def test_only_names_hold_line_numbers() -> None:
+def test_only_the_id_of_a_verdict_file_has_line_numbers() -> None:
     """C-32: a line added above changes neither the text nor its surroundings."""
     one, other = made(5), made(6, page=SourceFile.of(["# added", *CODE]))
-    assert {name for name in one.fingerprints if one.fingerprints[name] != other.fingerprints[name]} == {CE, VERDICT}
+    assert {name for name in one.fingerprints if one.fingerprints[name] != other.fingerprints[name]} == {VERDICT}
 
 
 def test_formatting_changes_nothing() -> None:
@@ -128,12 +123,10 @@ def test_a_line_is_kept_up_to_a_length(length: int, *, kept: bool) -> None:
 
 
 def test_a_finding_of_nobody_is_named_after_its_kind() -> None:
-    """001-08: without a reviewer the kind is the domain; a whole file is line 0; no symbol is no name."""
+    """001-08: without a reviewer the category is the domain; a whole file is line 0."""
     prints = fingerprints(draft(None, sources=(), title="Old"), None)
     assert prints[VERDICT].startswith("security-")
     assert prints[VERDICT].endswith("-0")
-    assert prints[CE] == "src/session.py|0|old"
-    assert SYMBOL not in prints
 
 
 @pytest.mark.parametrize(

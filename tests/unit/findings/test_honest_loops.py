@@ -7,7 +7,7 @@ and then break something. No defect is left unmended twice, none comes back, and
 
 import difflib
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -60,7 +60,8 @@ class Past:
         del path, commit
         return next(reversed(self.texts.values()))
 
-    def changes(self, old: str, new: str = "") -> LineMap | None:
+    def changes(self, old: str, new: str = "", keep: Collection[str] | None = None) -> LineMap | None:
+        del keep
         if (old, new) not in self.asked:
             texts = self.texts[old], self.texts[new]
             diff = difflib.unified_diff(*texts, f"a/{FILE}", f"b/{FILE}", lineterm="", n=0)

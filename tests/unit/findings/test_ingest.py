@@ -19,7 +19,6 @@ from pipeline.findings.events import (
     ReportedAgain,
     StateChanged,
 )
-from pipeline.findings.ingest import review_id
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger
 from pipeline.findings.model import (
     AutofixClass,
@@ -36,6 +35,7 @@ from pipeline.findings.model import (
     Suppression,
     UnreadableItem,
 )
+from pipeline.findings.views.verdict_file import review_id
 
 HOSTILE = st.one_of(
     st.sampled_from(["", " ", "../../etc/passwd", "/etc/passwd", "a\0b", "\ud800", "\x1b[31m`x`\n## Heading", "AC-3"]),

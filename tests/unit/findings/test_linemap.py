@@ -25,24 +25,77 @@ index 1..2 100644
 
 
 @pytest.mark.parametrize(
-    ("line", "now", "guess"),
+    ("line", "now", "traced"),
     [(1, 1, 1), (3, 3, 3), (4, 6, 6), (5, 7, 7), (6, None, 8), (7, None, 8), (8, 9, 9), (10, None, 11), (11, 11, 11)],
 )
-def test_a_line_goes_where_the_diff_says(line: int, now: int | None, guess: int) -> None:
-    """Insertions push lines down, deletions pull them up, and a changed line is nowhere, but for a guess."""
+def test_a_line_goes_where_the_diff_says(line: int, now: int | None, traced: int) -> None:
+    """Insertions push lines down, deletions pull them up, and a changed line is traced to its position."""
     lines = parse_diff(DIFF)
     assert lines.line("src/a.py", line) == now
-    assert lines.guess("src/a.py", line) == guess
+    assert lines.trace("src/a.py", line) == (traced, 0.0 if now is None else 1.0)
 
 
 REPLACED = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1,4 +1,2 @@\n-1\n-2\n-3\n-4\n+x\n+y\n@@ -9,2 +7,4 @@\n-9\n-10\n"
 REPLACED += "+a\n+b\n+c\n+d\n"
 
 
-@pytest.mark.parametrize(("line", "guess"), [(1, 1), (2, 2), (3, 2), (4, 2), (5, 3), (9, 7), (10, 8), (11, 11)])
-def test_a_line_that_was_replaced_is_where_its_like_is(line: int, guess: int) -> None:
+@pytest.mark.parametrize(("line", "traced"), [(1, 1), (2, 2), (3, 2), (4, 2), (5, 3), (9, 7), (10, 8), (11, 11)])
+def test_a_line_without_any_likeness_is_traced_by_position(line: int, traced: int) -> None:
     """The first of the new lines for the first of the old ones, and the last for all that have none."""
-    assert parse_diff(REPLACED).guess("a", line) == guess
+    assert parse_diff(REPLACED).trace("a", line)[0] == traced
+
+
+EDITED = """diff --git a/a b/a
+--- a/a
++++ b/a
+@@ -10,3 +10,5 @@
+-for (int j = 0; j < fields[i].length; j++) {
+-    if (fields[i][j] == field) {
+-        total += 1;
++// every field
++for (final int element : fields) {
++    if (element == field) {
++        log(element);
++        total += 2;
+@@ -30,1 +32,0 @@
+-    moved(this_line, elsewhere);
+@@ -60,0 +62,1 @@
++moved(this_line,  elsewhere);
+"""
+
+
+@pytest.mark.parametrize(("line", "traced"), [(10, 11), (11, 12), (12, 14)])
+def test_an_edited_line_is_traced_to_the_most_similar_one(line: int, traced: int) -> None:
+    """Of all lines that replaced a block, each goes to the one that shares most of its words."""
+    found, alike = parse_diff(EDITED).trace("a", line)
+    assert found == traced
+    assert 0.3 < alike < 1
+
+
+def test_a_moved_line_is_traced_within_its_file() -> None:
+    """What was deleted here and written there is the same line, with other spacing too."""
+    assert parse_diff(EDITED).trace("a", 30) == (62, 1.0)
+
+
+def test_texts_are_kept_only_for_the_files_that_are_asked_about() -> None:
+    """Without their text, changed lines are traced by position: a large diff need not be held in memory."""
+    assert parse_diff(EDITED, keep=["b"]).trace("a", 30) == (33, 0.0)
+    assert parse_diff(EDITED, keep=["a"]) == parse_diff(EDITED)
+
+
+def test_a_file_that_moved_and_changed_a_lot_is_followed_by_its_name() -> None:
+    """Git sees a deleted and a new file; one name and some common lines make them one."""
+    old = [f"-line number {number}" for number in range(1, 9)]
+    new = [
+        "+// license",
+        *(f"+line  number {number}" for number in (1, 2, 3)),
+        *(f"+new {number}" for number in range(40)),
+    ]
+    diff = ["diff --git a/src/f.c b/src/f.c", "--- a/src/f.c", "+++ /dev/null", "@@ -1,8 +0,0 @@", *old]
+    diff += ["diff --git a/lib/f.c b/lib/f.c", "--- /dev/null", "+++ b/lib/f.c", f"@@ -0,0 +1,{len(new)} @@", *new]
+    lines = parse_diff("\n".join(diff))
+    assert (lines.path("src/f.c"), lines.origin("lib/f.c")) == ("lib/f.c", "src/f.c")
+    assert [lines.line("src/f.c", line) for line in (1, 3, 4)] == [2, 4, None]
 
 
 def test_a_file_that_is_not_named_is_as_it_was() -> None:
@@ -61,7 +114,7 @@ def test_renamed_deleted_and_new_files_are_told_apart() -> None:
         "@@ -0,0 +1,2 @@\n+x\n+y\n"
     )
     assert (lines.path("old.py"), lines.line("old.py", 4), lines.origin("new.py")) == ("new.py", 4, "old.py")
-    assert (lines.path("gone.py"), lines.line("gone.py", 1), lines.guess("gone.py", 5)) == ("", None, 5)
+    assert (lines.path("gone.py"), lines.line("gone.py", 1), lines.trace("gone.py", 5)) == ("", None, (5, 0.0))
     assert (lines.origin("fresh.py"), lines.unchanged("fresh.py", 1, 2)) == ("", False)
     assert sorted(lines.written()) == [("fresh.py", 1), ("fresh.py", 2)]
 
@@ -161,4 +214,4 @@ def test_a_line_that_is_mapped_has_the_same_text(old: list[str], new: list[str],
 
 def test_an_empty_map_changes_nothing() -> None:
     """The map of a commit to itself."""
-    assert (LineMap().line("a", 3), LineMap().guess("a", 3), LineMap().path("a")) == (3, 3, "a")
+    assert (LineMap().line("a", 3), LineMap().trace("a", 3), LineMap().path("a")) == (3, (3, 1.0), "a")

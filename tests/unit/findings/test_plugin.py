@@ -1,15 +1,25 @@
 """`review.findings`, to the letter: what is appended, what is cleared, what is left alone."""
 
+import json
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.engine.context import EMPTY, Append, Context, Set
+from pipeline.engine.context import EMPTY, Append, Context, Discard, Set
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, stage_operations
 from pipeline.findings.keys import ReviewKey
-from pipeline.findings.plugin import commit_events, count_reports, is_reporting, last_verdict, report_operations
+from pipeline.findings.plugin import (
+    ReportsFile,
+    commit_events,
+    count_reports,
+    is_reporting,
+    last_verdict,
+    report_operations,
+)
 from pipeline.language.model import BaseStage, DecisionStage, ExitStage, LlmStage, ToolStage
 
 REVIEW = LlmStage(id="review_code", prompt="x", auto_status=True)
@@ -237,3 +247,34 @@ def test_an_event_announces_how_many_reports_are_open() -> None:
     one = EMPTY.apply([Append(ReviewKey.REPORTS, {"stageId": "a"})])
     assert list(commit_events(EMPTY, one)) == [("findings_changed", {"outstanding": 1})]
     assert list(commit_events(one, one.apply([Set("x", 1)]))) == []
+
+
+@given(st.lists(st.tuples(st.booleans(), st.sampled_from("abc"), st.text(max_size=5)), max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_the_file_follows_the_context(steps: list[tuple[bool, str, str]]) -> None:
+    """Reports added and cleared in any order: the file is the same list, as JSON."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = ReportsFile(Path(folder) / "runs" / "findings.json")
+        context = EMPTY
+        for adds, stage, text in steps:
+            operation = Append("f", {"stageId": stage, "text": text}) if adds else Discard("f", {"stageId": stage})
+            context = context.apply([operation])
+            assert json.loads(file.current(context.list_at("f")).read_text()) == context.list_at("f")
+
+
+def test_a_file_somebody_removed_comes_back(tmp_path: Path) -> None:
+    """It is a copy, and is made again."""
+    file = ReportsFile(tmp_path / "findings.json")
+    reports = [{"stageId": "a"}]
+    file.current(reports).unlink()
+    assert json.loads(file.current(reports).read_text()) == reports
+
+
+def test_a_report_that_is_replaced_among_others_is_not_missed(tmp_path: Path) -> None:
+    """A plugin may set the whole list, with the same first and last report."""
+    file = ReportsFile(tmp_path / "findings.json")
+    context = EMPTY.apply([Append("f", {"stageId": stage}) for stage in "abc"])
+    file.current(context.list_at("f"))
+    first, _, last = context.get("f")
+    after = context.apply([Set("f", [first, {"stageId": "other"}, last])])
+    assert json.loads(file.current(after.list_at("f")).read_text()) == after.get("f")

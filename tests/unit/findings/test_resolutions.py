@@ -6,7 +6,6 @@ import pytest
 from tests.unit.findings.passes import raw, run_pass
 from tests.unit.findings.strategies import plain
 
-from pipeline.engine.outcome import Status
 from pipeline.findings.events import FindingRaised, ReviewerVerdict
 from pipeline.findings.fix_prompt import findings_section
 from pipeline.findings.ledger import Ledger
@@ -71,14 +70,10 @@ def test_a_class_and_an_owner_decide_who_acts() -> None:
 
 
 def test_each_verdict_is_made_of_the_findings_and_none_of_another() -> None:
-    """C-10: one finding, four words, each by its own rule."""
+    """C-10: one finding, three words, each by its own rule."""
     said = verdicts([found(severity=Severity.HIGH)])
-    assert (said.verdict, said.shipping, said.readiness, said.status) == (
-        Verdict.WARN,
-        Shipping.BLOCK_ON_MUSTS,
-        Readiness.WITH_FIXES,
-        Status.FAIL,
-    )
+    expected = (Verdict.WARN, Shipping.BLOCK_ON_MUSTS, Readiness.WITH_FIXES)
+    assert (said.verdict, said.shipping, said.readiness) == expected
     blocked = verdicts([], said=[ReviewerVerdict(reviewer="a", verdict="BLOCK")])
     assert (blocked.verdict, blocked.shipping) == (Verdict.PASS, Shipping.BLOCK_ON_REJECTION)
 

@@ -15,11 +15,11 @@ from pipeline.engine.ports import Job, JournalError, LedgerLine
 from pipeline.engine.records import RunCreated
 from pipeline.engine.state import Progress, State, begin
 from pipeline.errors import AwfError
-from pipeline.findings.events import StateChanged
+from pipeline.findings.events import LinkAdded, StateChanged
 from pipeline.findings.git import TreeSnapshots
 from pipeline.findings.keys import ReviewKey
-from pipeline.findings.ledger import Ledger, LedgerStore
-from pipeline.findings.model import Finding, FindingState, ReportStatus, Suppression
+from pipeline.findings.ledger import DUPLICATE_OF, Ledger, LedgerStore
+from pipeline.findings.model import Finding, FindingState, Link, ReportStatus, Suppression
 from pipeline.findings.plugin import ReviewFindings
 from pipeline.findings.run_findings import RunFindings
 from pipeline.journal.memory import MemoryJournal
@@ -211,6 +211,18 @@ def test_only_what_reports_refer_to_and_is_not_settled_is_listed(run: Run) -> No
     run.turn(FindingState.FALSE_POSITIVE)
     assert run.findings.fix_prompt(run.context, 5000) == ""
     assert run.findings.fix_prompt(Context({}), 5000) == ""
+
+
+def test_a_reported_finding_that_was_merged_is_listed_with_its_leader(run: Run) -> None:
+    """A person may merge it into one that no report of this run refers to."""
+    run.review(found(item(), item("Another", line=3, evidence=["a.py:3 -- three = 3"])))
+    first, second = run.ledger()
+    LedgerStore(run.journal).append(
+        [LinkAdded(at=first.created_at, id=second.id, link=Link(kind=DUPLICATE_OF, to=first.id))]
+    )
+    text = run.findings.fix_prompt(Context({ReviewKey.REPORTS: [{"findingIds": [second.id]}]}), 5000)
+    assert f"#{first.number} (must" in text
+    assert "    also: " in text
 
 
 def test_an_answer_stands_whatever_the_pass_of_the_same_review_says(run: Run) -> None:

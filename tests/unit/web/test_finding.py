@@ -78,7 +78,7 @@ def test_other_names_lead_to_the_same_page(browser: Browser) -> None:
 
 
 def test_a_cluster_is_one_row_with_its_members(browser: Browser, root: Path) -> None:
-    """The list has one row for all reviewers; the page of the finding has the text of each, and they link to it."""
+    """The list has one row for all reviewers; its page has the text of each; one can be separated."""
     review(root, item(20, title="Twentieth line is <wrong>", why_it_matters="It <fails>."), reviewer="other")
     join(root, member=4, leader=1)
     client = browser()
@@ -91,6 +91,9 @@ def test_a_cluster_is_one_row_with_its_members(browser: Browser, root: Path) -> 
     member = client.get(f"{FINDING}/4").text
     assert f'href="{FINDING}/1"' in member
     assert 'name="as"' not in member
+    response = client.post(f"{FINDING}/split", data={"id": "4"}, headers={"Sec-Fetch-Site": "same-origin"})
+    assert (response.status_code, response.headers["location"]) == (303, f"{FINDING}/4")
+    assert len(client.get(f"{FINDING}?format=json").json()["findings"]) == 4
 
 
 def test_an_excerpt_has_context_and_marked_lines(root: Path) -> None:

@@ -1,7 +1,7 @@
-"""The files that reviewers and tools left, and what they say.
+"""One pass from files: read the reports of reviewers and tools, ingest them, record the result and show it.
 
-A file that is not there is a mistake of whoever asked. One that cannot be used is an answer that is no answer: it is
-counted as such, and the pass is incomplete.
+A missing file is a mistake of the caller and stops the command. A file that cannot be used is an answer that could
+not be read: the pass is recorded as incomplete.
 """
 
 from collections import Counter
@@ -29,113 +29,98 @@ from pipeline.findings.formats.items import MAX_BYTES, malformed_report
 from pipeline.findings.ingest import PassInfo, ingest
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.linemap import GitHistory
-from pipeline.findings.model import Finding, FindingState, Lens, RawFinding, ReviewerReport, UnreadableItem
+from pipeline.findings.model import FindingState, Lens, RawFinding, ReviewerReport, UnreadableItem
 from pipeline.findings.triage import find_stale_dismissals
 
 AUTO = "auto"
 STDIN = "-"
+CALLER = "awf findings import"
+Mode = Literal["full", "quick", "verify"]
 
 
 @dataclass(frozen=True, slots=True)
 class ReportFile:
-    """The bytes of one answer, and what to call whoever gave it."""
+    """The contents of a file, and what to call its author if it does not say."""
 
     name: str
     stem: str
     data: bytes = b""
-    problem: str = ""  # why there are no bytes
+    problem: str = ""  # why there are no contents
 
 
 def read_files(names: Sequence[str], stdin: BinaryIO, *, largest: int = MAX_BYTES) -> list[ReportFile]:
-    """The files of some names. Where any is missing nothing is read; one that cannot be read has a problem."""
+    """Read files, `-` being standard input. If any is missing, nothing is read; an unreadable one has a problem."""
     paths = [Path(name) for name in names if name != STDIN]
-    if lost := [str(path) for path in paths if not path.exists()]:
-        raise AwfError(f"there is no file {' or '.join(lost)}", help="nothing was recorded; check the names")
+    if missing := [str(path) for path in paths if not path.exists()]:
+        raise AwfError(f"there is no file {' or '.join(missing)}", help="nothing was recorded; check the names")
     if paths and all(path.is_dir() for path in paths) and STDIN not in names:
         raise AwfError(f"{paths[0]} is a directory", help="name the files in it; nothing was recorded")
     if list(names).count(STDIN) > 1:
         raise AwfError("standard input can be read only once", help='give "-" once; nothing was recorded')
-    return [_stdin(stdin, largest) if name == STDIN else _file(Path(name), largest) for name in names]
+    return [_read_file(name, stdin, largest) for name in names]
+
+
+def _read_file(name: str, stdin: BinaryIO, largest: int) -> ReportFile:
+    path, stem = Path(name), "" if name == STDIN else Path(name).stem
+    shown = "standard input" if name == STDIN else str(path)
+    try:
+        if name == STDIN:
+            data = stdin.read(largest + 1)
+        else:
+            with path.open("rb") as file:
+                data = file.read(largest + 1)
+    except OSError as error:
+        return ReportFile(shown, stem, problem=f"{shown} cannot be read: {error.strerror}")
+    if len(data) > largest:
+        return ReportFile(shown, stem, problem=f"{shown} has more than {largest:,} bytes; split it")
+    return ReportFile(shown, stem, data)
 
 
 def decode_files(
-    sources: Iterable[ReportFile], root: Path, *, format: str, reviewer: str, lens: Lens | None
-) -> list[ReviewerReport]:
-    """What the files say, each item under an id of its own."""
-    returns = [replace(_decode(source, format, reviewer, str(root)), file=source.stem or "stdin") for source in sources]
-    return number_items([_through(answer, lens) for answer in returns])
+    files: Iterable[ReportFile], root: Path, *, format: str, reviewer: str, lens: Lens | None
+) -> Iterator[ReviewerReport]:
+    """The reports in files, one after another. Items of one reviewer are numbered through all of its files."""
+    counts = Counter[str]()
+    for file in files:
+        report = replace(_decode(file, format, reviewer, str(root)), file=file.stem or "stdin")
+        if lens:
+            report = replace(report, findings=tuple(replace(finding, lens=lens) for finding in report.findings))
+        if before := counts[report.reviewer]:
+            report = _renumber(report, before)
+        counts[report.reviewer] += report.inputs
+        yield report
 
 
-def number_items(returns: Iterable[ReviewerReport]) -> list[ReviewerReport]:
-    """Returns whose items go on counting where an earlier file of the same reviewer ended."""
-    taken, done = Counter[str](), list[ReviewerReport]()
-    for answer in returns:
-        before = taken[answer.reviewer]
-        taken[answer.reviewer] += answer.inputs
-        done.append(_shifted(answer, before) if before else answer)
-    return done
-
-
-def _stdin(stdin: BinaryIO, largest: int) -> ReportFile:
-    return _sized(ReportFile("standard input", "", stdin.read(largest + 1)), largest)
-
-
-def _file(path: Path, largest: int) -> ReportFile:
-    try:
-        with path.open("rb") as file:
-            return _sized(ReportFile(str(path), path.stem, file.read(largest + 1)), largest)
-    except OSError as error:
-        return ReportFile(str(path), path.stem, problem=f"{path} cannot be read: {error.strerror}")
-
-
-def _sized(source: ReportFile, largest: int) -> ReportFile:
-    if len(source.data) <= largest:
-        return source
-    problem = f"{source.name} has more than {largest:,} bytes; split it"
-    return ReportFile(source.name, source.stem, problem=problem)
-
-
-def _decode(source: ReportFile, format: str, reviewer: str, root: str) -> ReviewerReport:
-    name = reviewer or source.stem
-    if source.problem:
-        return malformed_report(name or "stdin", "", source.problem)
-    if not source.data.strip():
-        return malformed_report(name or "stdin", "", f"{source.name} is empty")
-    kind = detect(source.data, source.name) if format == AUTO else FORMATS[format]
+def _decode(file: ReportFile, format: str, reviewer: str, root: str) -> ReviewerReport:
+    name = reviewer or file.stem or "stdin"
+    if file.problem:
+        return malformed_report(name, "", file.problem)
+    if not file.data.strip():
+        return malformed_report(name, "", f"{file.name} is empty")
+    kind = detect(file.data, file.name) if format == AUTO else FORMATS[format]
     if kind is None:
-        problem = f"the format of {source.name} is not known; name it with --format {'|'.join(IMPORT_FORMATS)}"
-        return malformed_report(name or "stdin", "", problem)
-    answer = kind.read(source.data, reviewer=reviewer, root=root)
-    unnamed = not answer.reviewer or (answer.reviewer == kind.name and not kind.is_tool)
+        problem = f"the format of {file.name} is unknown; choose one with --format {'|'.join(IMPORT_FORMATS)}"
+        return malformed_report(name, "", problem)
+    report = kind.read(file.data, reviewer=reviewer, root=root)
+    unnamed = not report.reviewer or (report.reviewer == kind.name and not kind.is_tool)
     if reviewer or not unnamed:
-        return answer
-    return kind.read(source.data, reviewer=source.stem or kind.name, root=root)
+        return report
+    return kind.read(file.data, reviewer=file.stem or kind.name, root=root)
 
 
-def _through(answer: ReviewerReport, lens: Lens | None) -> ReviewerReport:
-    if lens is None:
-        return answer
-    return replace(answer, findings=tuple(replace(claim, lens=lens) for claim in answer.findings))
+def _renumber(report: ReviewerReport, by: int) -> ReviewerReport:
+    def later(item: RawFinding | UnreadableItem) -> str:
+        prefix, _, number = item.input_id.rpartition("#")
+        return f"{prefix}#{int(number) + by}"
 
-
-def _shifted(answer: ReviewerReport, by: int) -> ReviewerReport:
-    claims = tuple(replace(claim, input_id=_later(claim, by)) for claim in answer.findings)
-    rejected = tuple(replace(item, input_id=_later(item, by)) for item in answer.unreadable)
-    return replace(answer, findings=claims, unreadable=rejected)
-
-
-def _later(item: RawFinding | UnreadableItem, by: int) -> str:
-    prefix, _, number = item.input_id.rpartition("#")
-    return f"{prefix}#{int(number) + by}"
-
-
-Mode = Literal["full", "quick", "verify"]
-CALLER = "awf findings import"
+    findings = tuple(replace(finding, input_id=later(finding)) for finding in report.findings)
+    unreadable = tuple(replace(item, input_id=later(item)) for item in report.unreadable)
+    return replace(report, findings=findings, unreadable=unreadable)
 
 
 @dataclass(frozen=True, slots=True)
 class PassChanges:
-    """What a pass did to findings, by id. How a finding was observed and whether it came back are two questions."""
+    """The ids of findings by what a pass did to them. An id can be both moved and reopened."""
 
     new: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
@@ -147,27 +132,26 @@ class PassChanges:
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """What a pass came to."""
+    """What a pass recorded."""
 
     passed: Pass
     changes: PassChanges
-    standing: VerdictSummary
-    findings: dict[str, Finding]  # those that the pass changed
+    verdict: VerdictSummary
+    ledger: Ledger
     problems: tuple[str, ...] = ()
     suggestion: str = ""
-    unused: tuple[str, ...] = ()  # dismissals that are of no use any more
+    stale: tuple[str, ...] = ()  # findings whose dismissal is stale
 
     @property
     def dispositions(self) -> dict[str, int]:
-        """How many items met each fate; together they are all items."""
-        counts = {str(disposition): 0 for disposition in Disposition}
-        for entry in self.passed.entries:
-            counts[entry.disposition] += 1
-        return counts
+        """How many items had each outcome; together they are all items."""
+        counts = Counter(str(outcome.disposition) for outcome in self.passed.entries)
+        return {str(disposition): counts[disposition] for disposition in Disposition}
 
-    def refused(self) -> list[ItemOutcome]:
-        """The items that could not be used."""
-        return [entry for entry in self.passed.entries if entry.disposition is Disposition.REJECTED]
+    @property
+    def rejected(self) -> list[ItemOutcome]:
+        """The items that could not be read."""
+        return [outcome for outcome in self.passed.entries if outcome.disposition is Disposition.REJECTED]
 
     def as_json(self) -> dict[str, Any]:
         """The pass for a program."""
@@ -176,15 +160,15 @@ class ImportResult:
             "inputs": len(self.passed.entries),
             "dispositions": self.dispositions,
             **asdict(self.changes),
-            "unused": list(self.unused),
-            "verdicts": self.standing.as_json(),
+            "unused": list(self.stale),
+            "verdicts": self.verdict.as_json(),
             "reviewers": {name: str(status) for name, status in self.passed.coverage.reviewers.items()},
-            "problems": [*self.standing.gaps, *self.problems],
+            "problems": [*self.verdict.gaps, *self.problems],
         }
 
 
 def import_reports(
-    returns: Iterable[ReviewerReport],
+    reports: Iterable[ReviewerReport],
     store: Path,
     repository: Repository,
     now: datetime,
@@ -192,9 +176,9 @@ def import_reports(
     task: str = "",
     mode: Mode = "full",
 ) -> ImportResult:
-    """Make one pass of what was returned, and write it down and into the files."""
+    """Make one pass of reports, record it and write the view files."""
     at = timestamp(now)
-    about = PassInfo(
+    info = PassInfo(
         root=repository.root,
         environment=repository.environment,
         at=at,
@@ -206,23 +190,20 @@ def import_reports(
         mode=mode,
         target=repository.branch or repository.head[:12],
     )
-    with open_ledger(store, repository.root, at, repository.trust) as open_book:
-        ledger = open_book.book.ledger()
-        result = ingest(returns, ledger, about)
-        passed, events = result.passed, result.events
-        del result
-        open_book.book.append(events)
-        changes = pass_changes(events)
-        del events
-        ledger = open_book.book.ledger()
-        shown = open_book.views.write(ledger, passed, at)
+    with open_ledger(store, repository.root, at, repository.trust) as opened:
+        result = ingest(reports, opened.ledger, info)
+        passed, changes = result.passed, pass_changes(result.events)
+        opened.store.append(result.events)
+        del result  # a hundred thousand findings need not be kept twice
+        ledger = opened.ledger
+        written = opened.views.write(ledger, passed, at)
     return ImportResult(
         passed,
         changes,
         summarize_verdict(ledger),
-        _touched(changes, ledger),
-        open_book.problems + shown.problems,
-        shown.suggestion,
+        ledger,
+        opened.problems + written.problems,
+        written.suggestion,
         tuple(find_stale_dismissals(ledger, GitHistory(repository.root, repository.environment), at)),
     )
 
@@ -230,26 +211,16 @@ def import_reports(
 def pass_changes(events: Iterable[LedgerEvent]) -> PassChanges:
     """What the events of a pass did, each finding once in each list."""
     lists: dict[str, dict[str, None]] = {part.name: {} for part in fields(PassChanges)}
-    for name, id in _classify(events):
-        lists[name][id] = None
-    return PassChanges(**{name: tuple(ids) for name, ids in lists.items()})
-
-
-def _classify(events: Iterable[LedgerEvent]) -> Iterator[tuple[str, str]]:
     for event in events:
         match event:
             case FindingRaised():
-                yield "new", event.finding.id
+                lists["new"][event.finding.id] = None
             case ReportedAgain():
-                yield str(event.observed), event.id
+                lists[event.observed][event.id] = None
             case StateChanged(state=FindingState.REOPENED):
-                yield "reopened", event.id
+                lists["reopened"][event.id] = None
             case NotReported():
-                yield "absent", event.id
+                lists["absent"][event.id] = None
             case _:
-                pass  # what else happened is told with the finding
-
-
-def _touched(changes: PassChanges, ledger: Ledger) -> dict[str, Finding]:
-    touched = {id for ids in asdict(changes).values() for id in ids}
-    return {str(id): finding for id, finding in ledger.findings.items() if id in touched}
+                pass  # the finding's own history tells the rest
+    return PassChanges(**{name: tuple(ids) for name, ids in lists.items()})

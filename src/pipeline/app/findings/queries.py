@@ -1,4 +1,4 @@
-"""Which findings a command is about, and in which order: what must be fixed first, then the gravest and the surest."""
+"""What commands and pages ask of a ledger: which findings match, the verdict on them, what changed between passes."""
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -12,6 +12,7 @@ from pipeline.errors import AwfError
 from pipeline.findings.events import Coverage, Pass
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Category, Finding, FindingId, FindingState, Gate, Severity
+from pipeline.findings.triage import importance
 from pipeline.findings.verdicts import Readiness, Shipping, Verdict, Verdicts, at_least_fail, ledger_verdicts
 
 ALL_STATES = frozenset(FindingState)
@@ -28,105 +29,92 @@ STATE_GROUPS = {
 
 @dataclass(frozen=True, slots=True)
 class FindingFilter:
-    """What a finding must be to be taken; what is empty asks for nothing."""
+    """Which findings are meant. An empty condition matches every finding."""
 
     states: frozenset[FindingState] = NEEDS_ATTENTION
     severities: frozenset[Severity] = frozenset()
     gates: frozenset[Gate] = frozenset()
     categories: frozenset[Category] = frozenset()
-    files: tuple[str, ...] = ()  # beginnings of paths, or patterns
+    files: tuple[str, ...] = ()  # prefixes of paths, or patterns
     stages: frozenset[str] = frozenset()
     reviewers: frozenset[str] = frozenset()
-    words: tuple[str, ...] = ()  # all of them in what it is called, or the beginning of its id
-    since: datetime | None = None  # raised, seen or changed then or later
+    words: tuple[str, ...] = ()  # each in the number, title, category or path, or a prefix of the id
+    since: datetime | None = None  # raised, reported or changed then or later
     among: frozenset[FindingId] | None = None  # one of these; None is any
 
-    def takes(self, finding: Finding) -> bool:
-        """Whether a finding is one of those."""
+    def matches(self, finding: Finding) -> bool:
+        """Whether a finding meets every condition."""
         return (
             finding.state in self.states
             and (self.among is None or finding.id in self.among)
             and (not self.severities or finding.severity in self.severities)
             and (not self.gates or finding.gate.value in self.gates)
             and (not self.categories or finding.category in self.categories)
-            and (not self.files or any(_lies_in(finding, name) for name in self.files))
+            and (not self.files or any(_is_in(finding, name) for name in self.files))
             and (not self.stages or any(vote.stage in self.stages for vote in finding.votes))
             and (not self.reviewers or any(vote.reviewer in self.reviewers for vote in finding.votes))
-            and (not self.words or _says(finding, self.words))
-            and (self.since is None or _moment(finding.updated_at) >= self.since)
+            and (not self.words or _contains(finding, self.words))
+            and (self.since is None or _parse_time(finding.updated_at) >= self.since)
         )
 
 
 def select(findings: Iterable[Finding], wanted: FindingFilter) -> list[Finding]:
-    """The findings that are wanted, in order."""
-    return sorted(filter(wanted.takes, findings), key=_order)
+    """The findings that match, the most important first."""
+    return sorted(filter(wanted.matches, findings), key=importance)
 
 
 def narrow(names: Iterable[str], ledger: Ledger, wanted: FindingFilter) -> tuple[list[str], list[str]]:
-    """The names of findings that are wanted, and of those that are not; a name of no finding is kept, to be told."""
+    """The names of findings that match, and of those that do not. An unknown name stays, so that it is reported."""
     known = {name: ledger.find(name) if name else None for name in dict.fromkeys(names)}
-    left = {name: finding for name, finding in known.items() if finding is not None and not wanted.takes(finding)}
-    return [name for name in known if name not in left], list(left)
+    others = [name for name, finding in known.items() if finding is not None and not wanted.matches(finding)]
+    return [name for name in known if name not in others], others
 
 
 def parse_states(names: Iterable[str]) -> frozenset[FindingState]:
-    """The states of some names, each that of a state or of a group."""
-    return frozenset(
-        state for name in names for state in STATE_GROUPS.get(name) or (FindingState(name.replace("-", "_")),)
-    )
+    """The states that names mean, each that of a state or of a group."""
+    groups = (STATE_GROUPS.get(name) or {FindingState(name.replace("-", "_"))} for name in names)
+    return frozenset().union(*groups)
 
 
 def parse_since(text: str, ledger: Ledger) -> datetime:
-    """The moment that a date, a time or a pass stands for."""
-    with suppress(ValueError):  # what is no date is a pass
-        return _aware(datetime.fromisoformat(text))
+    """The time that a date, a time or a pass means."""
+    with suppress(ValueError):
+        return _in_utc(datetime.fromisoformat(text))
     try:
-        return _moment(find_pass(text, ledger).started_at)
+        return _parse_time(find_pass(text, ledger).started_at)
     except AwfError as error:
         help = f"give a date such as 2026-01-31, or a pass; {error.help}"
         raise AwfError(f'"{text}" is neither a date nor a pass', help=help) from error
 
 
-def _order(finding: Finding) -> tuple[bool, int, int, str, int, int]:
-    place = finding.location
-    return (
-        finding.gate.value is not Gate.MUST,
-        finding.severity.rank,
-        -finding.confidence.value,
-        place.path if place else "",
-        (place.start if place else None) or 0,
-        finding.number,
-    )
-
-
-def _says(finding: Finding, words: tuple[str, ...]) -> bool:
-    places = " ".join(place.path for place in finding.locations)
-    text = f"#{finding.number} {finding.title} {finding.category} {places}".casefold()
+def _contains(finding: Finding, words: tuple[str, ...]) -> bool:
+    paths = " ".join(location.path for location in finding.locations)
+    text = f"#{finding.number} {finding.title} {finding.category} {paths}".casefold()
     return all(word.casefold() in text or finding.id.startswith(word) for word in words)
 
 
-def _lies_in(finding: Finding, name: str) -> bool:
+def _is_in(finding: Finding, name: str) -> bool:
     wanted = name.removeprefix("./")
     if any(sign in wanted for sign in "*?["):
-        return any(fnmatchcase(place.path, wanted) for place in finding.locations)
-    return any(place.path.startswith(wanted) for place in finding.locations)
+        return any(fnmatchcase(location.path, wanted) for location in finding.locations)
+    return any(location.path.startswith(wanted) for location in finding.locations)
 
 
-def _moment(text: str) -> datetime:
-    """A time of the ledger; one that cannot be read, as in a record from elsewhere, is before all others."""
+def _parse_time(text: str) -> datetime:
+    """A time of the ledger; an unreadable one, as from a foreign record, is before all others."""
     try:
-        return _aware(datetime.fromisoformat(text))
+        return _in_utc(datetime.fromisoformat(text))
     except ValueError:
         return datetime.min.replace(tzinfo=UTC)
 
 
-def _aware(moment: datetime) -> datetime:
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+def _in_utc(time: datetime) -> datetime:
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def finding_row(finding: Finding) -> dict[str, Any]:
-    """A finding in a list."""
-    place = finding.location
+def finding_row(finding: Finding, ledger: Ledger) -> dict[str, Any]:
+    """A finding as one JSON object of a list."""
+    location, members = finding.location, ledger.members(finding.id)
     return {
         "id": finding.id,
         "number": finding.number,
@@ -137,25 +125,21 @@ def finding_row(finding: Finding) -> dict[str, Any]:
         "gate": str(finding.gate.value),
         "confidence": finding.confidence.value,
         "category": str(finding.category),
-        "file": place.path if place else None,
-        "line": place.start if place else None,
-        "end_line": place.end if place else None,
+        "file": location.path if location else None,
+        "line": location.start if location else None,
+        "end_line": location.end if location else None,
         "sources": list(finding.sources),
         "lens": str(finding.lens),
         "agreement": finding.agreement,
         "attempts": len(finding.attempts),
         **({"may_be": list(finding.may_be)} if finding.may_be else {}),
+        **({"members": [member.id for member in members]} if members else {}),
     }
-
-
-def finding_record(finding: Finding) -> dict[str, Any]:
-    """All that is known of a finding."""
-    return finding.model_dump(mode="json")
 
 
 @dataclass(frozen=True, slots=True)
 class BlockingDismissal:
-    """A finding that would block had nobody dismissed it."""
+    """A finding that would block if it were not dismissed."""
 
     id: str
     number: int
@@ -167,154 +151,148 @@ class BlockingDismissal:
 
     @classmethod
     def of(cls, finding: Finding) -> "BlockingDismissal":
-        """Who dismissed a finding and why, as its suppression or else its history says."""
-        said = next((one for one in reversed(finding.history) if one.state is finding.state), None)
-        by, note = (said.by, said.note) if said else ("", "")
-        if held := finding.suppression:
-            by, note = held.by or by, held.reason or note
+        """Who dismissed a finding and why, by its suppression or else by its history."""
+        change = next((one for one in reversed(finding.history) if one.state is finding.state), None)
+        by, note = (change.by, change.note) if change else ("", "")
+        if suppression := finding.suppression:
+            by, note = suppression.by or by, suppression.reason or note
         return cls(finding.id, finding.number, finding.title, str(finding.severity), str(finding.state), by, note)
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictSummary:
-    """The verdicts on all findings, and whether the last pass can be relied on."""
+    """The verdicts on all findings, and whether they can be relied on."""
 
     verdicts: Verdicts
+    required: int  # findings that must be fixed
     claimed: int  # fixes that nobody has verified
     coverage: Coverage | None  # None: nothing was reviewed
-    dismissed: tuple[BlockingDismissal, ...] = ()  # what would block otherwise
+    dismissed: tuple[BlockingDismissal, ...] = ()
 
     @property
     def complete(self) -> bool:
-        """Whether there is a pass, and the last answer of everybody who was asked could be read."""
+        """Whether there is a pass, and the last answer of every reviewer could be read."""
         return self.coverage is not None and self.verdicts.complete
 
     @property
     def gaps(self) -> list[str]:
         """Whose last answer could not be read, and why."""
         if self.coverage is None:
-            return ["nothing was reviewed: there is no pass in this store"]
+            return ["nothing was reviewed: this store has no pass"]
         return [
-            f"{name} is {status}: {self.coverage.problems.get(name, 'it gave no answer')}"
+            f"{name} is {status}: {self.coverage.problems.get(name, 'no answer')}"
             for name, status in self.coverage.silent.items()
         ]
 
     def failing(self, worst: Verdict = Verdict.FAIL) -> bool:
-        """Whether a gate must hold the change back: from a verdict on, a claimed fix being no fix until verified."""
+        """Whether a gate must stop the change: the verdict without claimed fixes is at least this bad, or has gaps."""
         order = list(Verdict)
         return not self.complete or order.index(self.verdicts.after_verification) >= order.index(worst)
 
     def as_json(self) -> dict[str, Any]:
-        """The verdicts for a program. Where somebody did not answer, nothing ships and nothing is ready."""
-        ready = self.verdicts.readiness if self.complete else Readiness.NOT_READY
+        """The verdicts for a program. With a gap nothing ships and nothing is ready."""
         return {
             "verdict": str(self._stated(self.verdicts.verdict)),
             "after_verification": str(self._stated(self.verdicts.after_verification)),
             "ship": self.complete and self.verdicts.shipping is Shipping.SHIP,
-            "readiness": str(ready),
+            "readiness": str(self.verdicts.readiness if self.complete else Readiness.NOT_READY),
             "complete": self.complete,
             "summary": dict(self.verdicts.summary),
             "dismissed": [asdict(one) for one in self.dismissed],
         }
 
-    def told(self) -> str:
+    @property
+    def headline(self) -> str:
         """The verdict in one line."""
-        said, proven = self._stated(self.verdicts.verdict), self._stated(self.verdicts.after_verification)
-        text = f"{said}{_counts(self.verdicts.summary)}"
-        if self.claimed and said != proven:
+        claimed, verified = self._stated(self.verdicts.verdict), self._stated(self.verdicts.after_verification)
+        counts = ", ".join(f"{number} {severity}" for severity, number in self.verdicts.summary.items() if number)
+        text = f" ({counts})" if counts else ""
+        if self.claimed and claimed != verified:
             fixes = "1 claimed fix is" if self.claimed == 1 else f"{self.claimed} claimed fixes are"
-            text = f"{said} as claimed{_counts(self.verdicts.summary)}; {proven} until {fixes} verified"
-        return text if self.complete else f"{text}; the review is incomplete"
+            text = f" as claimed{text}; {verified} until {fixes} verified"
+        return f"{claimed}{text}" if self.complete else f"{claimed}{text}; the review is incomplete"
 
     def _stated(self, verdict: Verdict) -> Verdict:
         return verdict if self.complete else at_least_fail(verdict)
 
 
 def summarize_verdict(ledger: Ledger) -> VerdictSummary:
-    """How the findings of a ledger stand after its last pass."""
-    claimed = sum(finding.state is FindingState.FIX_CLAIMED and not finding.pre_existing for finding in ledger)
-    dismissed = (finding for finding in ledger if finding.state.dismissed and _would_block(finding))
+    """The verdicts on a ledger after its last pass."""
+    own = [finding for finding in ledger if not finding.pre_existing]
+    dismissed = [finding for finding in own if finding.state.dismissed]
+    severe = (Severity.CRITICAL, Severity.HIGH)
+    blocking = [one for one in dismissed if one.gate.value is Gate.MUST or one.severity in severe]
     return VerdictSummary(
-        ledger_verdicts(ledger), claimed, ledger.coverage(), tuple(map(BlockingDismissal.of, dismissed))
+        ledger_verdicts(ledger),
+        required=sum(finding.state.active and finding.gate.value is Gate.MUST for finding in own),
+        claimed=sum(finding.state is FindingState.FIX_CLAIMED for finding in own),
+        coverage=ledger.coverage(),
+        dismissed=tuple(map(BlockingDismissal.of, blocking)),
     )
-
-
-def _would_block(finding: Finding) -> bool:
-    grave = finding.gate.value is Gate.MUST or finding.severity.rank <= Severity.HIGH.rank
-    return grave and not finding.pre_existing
-
-
-def _counts(summary: dict[str, int]) -> str:
-    told = ", ".join(f"{number} {severity}" for severity, number in summary.items() if number)
-    return f" ({told})" if told else ""
 
 
 @dataclass(frozen=True, slots=True)
 class PassDiff:
-    """The findings of two passes, each in at most one list."""
+    """What became of findings between two passes; each is in at most one list."""
 
     before: Pass
     after: Pass
     resolved: tuple[Finding, ...]  # fixed or dismissed, or changed and not reported again
     carried: tuple[Finding, ...]
     new: tuple[Finding, ...]
-    regressed: tuple[Finding, ...]  # settled in between, and back
-    claimed: frozenset[str]  # of the resolved, those that nobody has verified
+    regressed: tuple[Finding, ...]  # resolved in between, and back
+    claimed: tuple[Finding, ...]  # of the resolved, those that nobody has verified
 
     def lists(self) -> dict[str, tuple[Finding, ...]]:
-        """The findings under the word for what became of them."""
+        """The findings by what became of them."""
         return {name: getattr(self, name) for name in ("resolved", "carried", "new", "regressed")}
 
     def as_json(self) -> dict[str, Any]:
         """The ids for a program."""
-        told = {name: [finding.id for finding in findings] for name, findings in self.lists().items()}
-        claimed = [finding.id for finding in self.resolved if finding.id in self.claimed]
-        return {"from": self.before.id, "to": self.after.id, **told, "claimed": claimed}
+        lists = {**self.lists(), "claimed": self.claimed}
+        ids = {name: [finding.id for finding in findings] for name, findings in lists.items()}
+        return {"from": self.before.id, "to": self.after.id, **ids}
 
 
 def compare_passes(ledger: Ledger, before: Pass, after: Pass) -> PassDiff:
-    """What became of findings from one pass to a later one."""
+    """What became of findings from one pass to a later one, by what each was right after either of them."""
     order = {str(id): number for number, id in enumerate(ledger.passes)}
     if order[before.id] > order[after.id]:
         raise AwfError(f"{before.id} is later than {after.id}", help="give the earlier pass first")
-    lists: dict[str, list[Finding]] = {"resolved": [], "carried": [], "new": [], "regressed": []}
-    claimed = set[str]()
+    lists: dict[str, list[Finding]] = {"resolved": [], "carried": [], "new": [], "regressed": [], "claimed": []}
     for finding in ledger:
-        was, now = _cut(finding, before, order), _cut(finding, after, order)
-        if name := _became(finding, was, now):
+        was, now = _history_length(finding, before, order), _history_length(finding, after, order)
+        if name := _classify(finding, was, now):
             lists[name].append(finding)
-            if name == "resolved" and _state(finding, now) is FindingState.FIX_CLAIMED:
-                claimed.add(finding.id)
-    found = {name: tuple(findings) for name, findings in lists.items()}
-    return PassDiff(before, after, **found, claimed=frozenset(claimed))
+            if name == "resolved" and _state_at(finding, now) is FindingState.FIX_CLAIMED:
+                lists["claimed"].append(finding)
+    return PassDiff(before, after, **{name: tuple(findings) for name, findings in lists.items()})
 
 
-def _became(finding: Finding, was: int, now: int) -> str:
-    """The word for what became of a finding, nothing where it has no part in either pass."""
-    first, last = _state(finding, was), _state(finding, now)
+def _classify(finding: Finding, was: int, now: int) -> str:
+    """What became of a finding; empty if it has no part in either pass."""
+    first, last = _state_at(finding, was), _state_at(finding, now)
     if last is None:
         return ""
     if first is None:
         return "new" if last.needs_attention else ""
     if not last.needs_attention or (last is FindingState.FIX_CLAIMED and first.active):
         return "resolved" if first.needs_attention else ""
-    settled = any(change.state and not change.state.needs_attention for change in finding.history[was:now])
-    return "regressed" if settled or not first.needs_attention else "carried"
+    closed = any(change.state and not change.state.needs_attention for change in finding.history[was:now])
+    return "regressed" if closed or not first.needs_attention else "carried"
 
 
-def _cut(finding: Finding, passed: Pass, order: Mapping[str, int]) -> int:
-    """How much of a history there was after a pass: up to its own last line, or else all that is not later than it."""
-    own = [number for number, change in enumerate(finding.history, 1) if change.pass_id == passed.id]
+def _history_length(finding: Finding, after: Pass, order: Mapping[str, int]) -> int:
+    """How long the history was after a pass: up to the last change by it, or else all that is not later."""
+    own = [number for number, change in enumerate(finding.history, 1) if change.pass_id == after.id]
     if own:
         return own[-1]
-    later = (
-        number
-        for number, change in enumerate(finding.history)
-        if change.at > passed.started_at or order.get(change.pass_id, -1) > order[passed.id]
-    )
-    return next(later, len(finding.history))
+    for number, change in enumerate(finding.history):
+        if change.at > after.started_at or order.get(change.pass_id, -1) > order[after.id]:
+            return number
+    return len(finding.history)
 
 
-def _state(finding: Finding, cut: int) -> FindingState | None:
-    """What a finding was after so much of its history; None before it was raised."""
-    return next((change.state for change in reversed(finding.history[:cut]) if change.state), None)
+def _state_at(finding: Finding, length: int) -> FindingState | None:
+    """The state after that much of the history; None before it was raised."""
+    return next((change.state for change in reversed(finding.history[:length]) if change.state), None)

@@ -1,27 +1,34 @@
-"""Decisions about findings: looked at beforehand, then written down all at once and shown in the files.
+"""Decisions about findings: previewed, then recorded all at once and shown in the view files.
 
-What one command decides is one entry, there whole or not at all. A pass that is on record is never touched.
+What one command decides is recorded whole or not at all. A recorded pass is never changed.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from pipeline.app.findings.ledger import LedgerSnapshot, open_ledger, read_snapshot, timestamp
+from pipeline.app.findings.ledger import (
+    LedgerSnapshot,
+    Repository,
+    find_finding,
+    open_ledger,
+    read_snapshot,
+    timestamp,
+)
 from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingState
-from pipeline.findings.triage import TriageOutcome, triage
+from pipeline.findings.triage import TriageOutcome, merge_findings, split_findings, triage
 from pipeline.findings.views.record_store import NO_TRUST, Trust
 
 
 @dataclass(frozen=True, slots=True)
 class TriageRequest:
-    """What is to be said of findings, and by whom."""
+    """What to decide, and who decides it."""
 
     status: str
     by: str
@@ -31,7 +38,7 @@ class TriageRequest:
 
 @dataclass(frozen=True, slots=True)
 class ChosenFindings:
-    """The findings that are meant, by any of their names, and what is to be told about the choice."""
+    """The findings that are meant, by any of their names, and notes about the choice."""
 
     names: tuple[str, ...]
     notes: tuple[str, ...] = ()
@@ -42,9 +49,9 @@ Choose = Callable[[Ledger], ChosenFindings]
 
 @dataclass(frozen=True, slots=True)
 class TriageMove:
-    """What a finding was, and the state it gets."""
+    """A finding as it was, and the state it gets."""
 
-    finding: Finding  # as it was
+    finding: Finding
     state: FindingState
 
 
@@ -57,13 +64,13 @@ class TriageResult:
     problems: tuple[str, ...] = ()
 
     def as_json(self, word: str) -> dict[str, Any]:
-        """The decisions for a program; `word` says whether they were applied or are only planned."""
-        told = [{"id": id, "from": str(before), "state": str(after)} for id, before, after in self.told]
-        return {word: told, "refused": self.refused, "problems": list(self.problems)}
+        """The decisions for a program; `word` says whether they are applied or planned."""
+        moves = [{"id": id, "from": str(before), "state": str(after)} for id, before, after in self.changes]
+        return {word: moves, "refused": self.refused, "problems": list(self.problems)}
 
     @property
-    def told(self) -> list[tuple[str, FindingState, FindingState]]:
-        """Which findings it is about, and each from where to where."""
+    def changes(self) -> list[tuple[str, FindingState, FindingState]]:
+        """The id, the old and the new state of each finding."""
         return [(move.finding.id, move.finding.state, move.state) for move in self.moves]
 
     @property
@@ -76,32 +83,32 @@ class TriageResult:
 
     @property
     def reasons(self) -> dict[str, list[str]]:
-        """Each reason of a refusal once, with the names that it is about."""
+        """Each reason of a refusal, with the names it is about."""
         reasons = defaultdict[str, list[str]](list)
         for name, reason in self.refused.items():
             reasons[reason].append(name)
         return reasons
 
     @property
-    def seal(self) -> str:
-        """What somebody agrees to when they say yes to this, and to nothing else."""
-        return sha256(repr(self.told).encode()).hexdigest()
+    def digest(self) -> str:
+        """A digest of the changes, so that what a person confirmed is what is applied."""
+        return sha256(repr(self.changes).encode()).hexdigest()
 
 
-def preview_triage(choice: Choose, wish: TriageRequest, store: Path, root: Path, now: datetime) -> TriageResult:
-    """What a decision would come to. Nothing is written."""
+def preview_triage(choose: Choose, request: TriageRequest, store: Path, root: Path, now: datetime) -> TriageResult:
+    """What a decision would change. Nothing is written."""
     at = timestamp(now)
-    return plan_triage(choice, wish, read_snapshot(store, root, at), at)
+    return plan_triage(choose, request, read_snapshot(store, root, at), at)
 
 
-def plan_triage(choice: Choose, wish: TriageRequest, found: LedgerSnapshot, at: str) -> TriageResult:
-    """What a decision about findings that are at hand would come to."""
-    return _weighed(found.ledger, choice(found.ledger), wish, at, found.problems)[1]
+def plan_triage(choose: Choose, request: TriageRequest, snapshot: LedgerSnapshot, at: str) -> TriageResult:
+    """What a decision would change in findings that are at hand."""
+    return _decide(snapshot.ledger, choose, request, at, snapshot.problems)[1]
 
 
 def apply_triage(
-    choice: Choose,
-    wish: TriageRequest,
+    choose: Choose,
+    request: TriageRequest,
     store: Path,
     root: Path,
     now: datetime,
@@ -109,21 +116,56 @@ def apply_triage(
     agreed: str = "",
     trust: Trust = NO_TRUST,
 ) -> TriageResult:
-    """Apply what may be applied, and rewrite the files. What was agreed to, by its seal, must still come of it."""
+    """Decide and record. With `agreed`, the digest of a preview, nothing is decided if the result would differ."""
     at = timestamp(now)
-    with open_ledger(store, root, at, trust) as open_book:
-        ledger = open_book.book.ledger()
-        triaged, done = _weighed(ledger, choice(ledger), wish, at, open_book.problems)
-        if agreed and agreed != done.seal:
-            raise AwfError("findings changed since they were shown; nothing was decided", help="look at them again")
-        open_book.book.append(triaged.events)
-        shown = open_book.views.refresh(open_book.book.ledger(), at)
-    return TriageResult(done.moves, done.refused, done.problems + shown)
+    with open_ledger(store, root, at, trust) as opened:
+        outcome, result = _decide(opened.ledger, choose, request, at, opened.problems)
+        if agreed and agreed != result.digest:
+            raise AwfError("findings changed since they were shown; nothing was decided", help="preview them again")
+        problems = opened.record(outcome.events)
+    return TriageResult(result.moves, result.refused, result.problems + problems)
 
 
-def _weighed(
-    ledger: Ledger, chosen: ChosenFindings, wish: TriageRequest, at: str, problems: tuple[str, ...]
+def _decide(
+    ledger: Ledger, choose: Choose, request: TriageRequest, at: str, problems: tuple[str, ...]
 ) -> tuple[TriageOutcome, TriageResult]:
-    triaged = triage(ledger, chosen.names, wish.status, note=wish.note, by=wish.by, at=at, expires=wish.expires)
-    moves = tuple(TriageMove(ledger.findings[event.id], event.state) for event in triaged.events)
-    return triaged, TriageResult(moves, triaged.refused, problems + chosen.notes)
+    chosen = choose(ledger)
+    outcome = triage(
+        ledger, chosen.names, request.status, note=request.note, by=request.by, at=at, expires=request.expires
+    )
+    moves = tuple(TriageMove(ledger.findings[event.id], event.state) for event in outcome.events)
+    return outcome, TriageResult(moves, outcome.refused, problems + chosen.notes)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterChange:
+    """The findings that were merged or split, as they were before."""
+
+    findings: tuple[Finding, ...]
+    leader: Finding | None = None  # what they are part of now
+    problems: tuple[str, ...] = ()
+
+
+def merge(
+    names: Sequence[str], into: str, store: Path, repository: Repository, now: datetime, note: str = ""
+) -> ClusterChange:
+    """Make the named findings part of another one, all or none."""
+    at = timestamp(now)
+    with open_ledger(store, repository.root, at, repository.trust) as opened:
+        ledger = opened.ledger
+        findings = [find_finding(name, ledger) for name in dict.fromkeys(names)]
+        target = find_finding(into, ledger)
+        leader = ledger.findings[ledger.leader(target.id)]
+        problems = opened.record(merge_findings(ledger, findings, target, at, note))
+    return ClusterChange(tuple(findings), leader, opened.problems + problems)
+
+
+def split(names: Sequence[str], store: Path, repository: Repository, now: datetime, note: str = "") -> ClusterChange:
+    """Separate the named findings from those they are merged with, all or none."""
+    at = timestamp(now)
+    with open_ledger(store, repository.root, at, repository.trust) as opened:
+        ledger = opened.ledger
+        events = split_findings(ledger, [find_finding(name, ledger) for name in names], at, note)
+        findings = tuple(ledger.findings[event.id] for event in events)
+        problems = opened.record(events)
+    return ClusterChange(findings, problems=opened.problems + problems)

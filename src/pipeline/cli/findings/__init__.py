@@ -13,15 +13,17 @@ class Findings(LazyGroup):
     """The commands about findings."""
 
     lazy_commands: ClassVar[Commands] = {
-        "diff": (f"{_HERE}.lists:diff_command", "Tell what became of findings between two passes."),
-        "export": (f"{_HERE}.lists:export_command", "Write findings in the format of another program."),
-        "import": (f"{_HERE}.import_:command", "Take in what reviewers and tools returned: one pass."),
-        "list": (f"{_HERE}.lists:list_command", "List findings, what must be fixed first."),
-        "revalidate": (f"{_HERE}.revalidate:command", "Look again at findings that are said to be fixed."),
-        "show": (f"{_HERE}.show:show_command", "Print all that is known of a finding."),
-        "triage": (f"{_HERE}.triage:command", "Decide about findings: not a defect, not to be fixed, fixed, open."),
+        "diff": (f"{_HERE}.lists:diff_command", "Show what became of findings between two passes."),
+        "export": (f"{_HERE}.lists:export_command", "Export findings in the format of another program."),
+        "import": (f"{_HERE}.import_:command", "Import the reports of reviewers and tools as one pass."),
+        "list": (f"{_HERE}.lists:list_command", "List findings, the most important first."),
+        "merge": (f"{_HERE}.triage:merge_command", "Make findings part of another one: the same defect."),
+        "revalidate": (f"{_HERE}.revalidate:command", "Look again at findings that are claimed to be fixed."),
+        "show": (f"{_HERE}.show:show_command", "Show a finding and its evidence."),
+        "split": (f"{_HERE}.triage:split_command", "Separate findings that were merged."),
+        "triage": (f"{_HERE}.triage:command", "Decide about findings: open, fixed or dismissed."),
         "walk": (f"{_HERE}.walk:command", "Go through findings one by one and decide about each."),
-        "why": (f"{_HERE}.show:why_command", "Tell who said it, how it was recognised, and who decided what."),
+        "why": (f"{_HERE}.show:why_command", "Explain who reported a finding and who decided what."),
     }
 
 
@@ -29,6 +31,6 @@ class Findings(LazyGroup):
 def command() -> None:
     """What reviewers and tools found, and what became of it.
 
-    What is taken in together is one pass. A finding keeps its identity from pass to pass, when lines move and
-    when it is told in other words.
+    Reports that are imported together are one pass. A finding keeps its identity from pass to pass, when lines move and
+    when it is described in other words.
     """

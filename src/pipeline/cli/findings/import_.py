@@ -1,9 +1,10 @@
-"""`awf findings import`: what reviewers and tools returned, taken in as one pass."""
+"""`awf findings import`: one pass from the reports of reviewers and tools."""
 
 import gc
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import cast
 
@@ -17,10 +18,11 @@ from pipeline.cli.output import print_json
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import ExitCode
 from pipeline.findings.formats import IMPORT_FORMATS
-from pipeline.findings.model import Lens
+from pipeline.findings.ledger import joined_to
+from pipeline.findings.model import FindingId, Lens
 from pipeline.text import plural
 
-_SHOWN = 10  # of each kind; the rest is counted
+_MAX_SHOWN = 10  # of each kind; the rest are counted
 
 
 @click.command("import")
@@ -31,17 +33,17 @@ _SHOWN = 10  # of each kind; the rest is counted
     type=click.Choice([AUTO, *IMPORT_FORMATS]),
     default=AUTO,
     show_default=True,
-    help="What the files are; by default each is recognised by its content.",
+    help="Format of the files; auto recognises each by its content.",
 )
-@click.option("--reviewer", default="", metavar="NAME", help="Who says so; by default what a file tells, or its name.")
-@click.option("--lens", type=click.Choice([str(lens) for lens in Lens]), help="Which kind of assessment it is.")
-@click.option("--task", default="", metavar="TASK", help="What is being worked on.")
+@click.option("--reviewer", default="", metavar="NAME", help="Who reports. [default: as the file says, or its name]")
+@click.option("--lens", type=click.Choice([str(lens) for lens in Lens]), help="The kind of assessment.")
+@click.option("--task", default="", metavar="TASK", help="The task that is being worked on.")
 @click.option(
     "--mode",
     type=click.Choice(["full", "quick", "verify"]),
     default="full",
     show_default=True,
-    help="How much was looked at; verify looks again at what the last full pass found.",
+    help="How much was reviewed; verify checks the findings of the last full pass.",
 )
 @store_option
 @repo_option
@@ -58,18 +60,21 @@ def command(
     *,
     as_json: bool,
 ) -> int:
-    """Take in what reviewers and tools returned. All FILES together are one pass; "-" is standard input.
+    """Import the reports of reviewers and tools. All FILES together are one pass; "-" is standard input.
 
-    A file that cannot be used makes the pass incomplete: it is recorded, and the exit code is 1.
+    A file that cannot be read makes the pass incomplete: it is recorded, and the exit code is 1.
     """
     if stage := os.environ.get("AWF_STAGE"):
-        reviewer = f"stage:{stage}"  # of its own: it takes back nothing that others reported
-    gc.disable()  # nothing here goes round in a circle, and looking for it takes a third of the time
+        reviewer = f"stage:{stage}"  # a name of its own, so that it withdraws nothing that others reported
+    gc.disable()  # reports have no cycles; looking for them takes a third of the time of a large import
     repository = current_repository(repo)
-    through = Lens(lens) if lens else None
-    done = import_reports(
+    result = import_reports(
         decode_files(
-            read_files(files, sys.stdin.buffer), repository.root, format=form, reviewer=reviewer, lens=through
+            read_files(files, sys.stdin.buffer),
+            repository.root,
+            format=form,
+            reviewer=reviewer,
+            lens=Lens(lens) if lens else None,
         ),
         store,
         repository,
@@ -78,53 +83,40 @@ def command(
         mode=cast("Mode", mode),
     )
     if as_json:
-        print_json(done.as_json())
+        print_json(result.as_json())
     else:
-        click.echo("\n".join(_report_lines(done, Style.of(sys.stdout))))
-    return ExitCode.SUCCESS if done.standing.complete else ExitCode.RUN_FAILED
+        click.echo("\n".join(_summary_lines(result, Style.of(sys.stdout))))
+    return ExitCode.SUCCESS if result.verdict.complete else ExitCode.RUN_FAILED
 
 
-def _report_lines(done: ImportResult, style: Style) -> Iterator[str]:
-    inputs, reviewers = len(done.passed.entries), len(done.passed.coverage.reviewers)
-    yield f"Pass {style.name(done.passed.id)}: {plural(inputs, 'item')} from {plural(reviewers, 'reviewer')}"
-    yield from filter(None, (_fates(done), _changes(done)))
-    yield from _rejected(done, style)
-    yield from _changed("New", done.changes.new, done)
-    yield from _changed("Reopened", done.changes.reopened, done)
-    yield from (f"{style.error('incomplete')}: {sanitize(gap)}" for gap in done.standing.gaps)
-    yield from (f"{style.warning('note')}: {sanitize(problem)}" for problem in done.problems)
-    if done.unused:
-        yield f"{style.warning('note')}: {stale_note(len(done.unused))}"
-    yield f"Verdict: {sanitize(done.standing.told())}"
-    if done.suggestion:
-        yield done.suggestion
+def _summary_lines(result: ImportResult, style: Style) -> Iterator[str]:
+    passed = result.passed
+    items, reviewers = plural(len(passed.entries), "item"), plural(len(passed.coverage.reviewers), "reviewer")
+    yield f"Pass {style.name(passed.id)}: {items} from {reviewers}"
+    if counts := ", ".join(f"{number} {outcome}" for outcome, number in result.dispositions.items() if number):
+        yield f"  items:    {counts}"
+    if counts := ", ".join(f"{len(ids)} {name}" for name, ids in asdict(result.changes).items() if ids):
+        yield f"  findings: {counts}"
+    for outcome in result.rejected[:_MAX_SHOWN]:
+        yield f"{style.warning('rejected')}: {sanitize(outcome.input_id)}: {sanitize(outcome.reason)}"
+    if len(result.rejected) > _MAX_SHOWN:
+        yield f"and {len(result.rejected) - _MAX_SHOWN} more rejected; awf findings list --state uncertain"
+    yield from _finding_lines("New", result.changes.new, result)
+    yield from _finding_lines("Reopened", result.changes.reopened, result)
+    yield from (f"{style.error('incomplete')}: {sanitize(gap)}" for gap in result.verdict.gaps)
+    yield from (f"{style.warning('note')}: {sanitize(problem)}" for problem in result.problems)
+    if result.stale:
+        yield f"{style.warning('note')}: {stale_note(len(result.stale))}"
+    yield f"Verdict: {sanitize(result.verdict.headline)}"
+    if result.suggestion:
+        yield result.suggestion
 
 
-def _fates(done: ImportResult) -> str:
-    told = ", ".join(f"{number} {fate}" for fate, number in done.dispositions.items() if number)
-    return f"  items:    {told}" if told else ""
-
-
-def _changes(done: ImportResult) -> str:
-    lists = {
-        name: getattr(done.changes, name) for name in ("new", "unchanged", "updated", "moved", "reopened", "absent")
-    }
-    told = ", ".join(f"{len(ids)} {name}" for name, ids in lists.items() if ids)
-    return f"  findings: {told}" if told else ""
-
-
-def _rejected(done: ImportResult, style: Style) -> Iterator[str]:
-    refused = done.refused()
-    for entry in refused[:_SHOWN]:
-        yield f"{style.warning('rejected')}: {sanitize(entry.input_id)}: {sanitize(entry.reason)}"
-    if len(refused) > _SHOWN:
-        yield f"and {len(refused) - _SHOWN} more were rejected; --json has the counts, the pass has the reasons"
-
-
-def _changed(word: str, ids: tuple[str, ...], done: ImportResult) -> Iterator[str]:
-    if not ids:
+def _finding_lines(word: str, ids: tuple[str, ...], result: ImportResult) -> Iterator[str]:
+    findings = [one for id in ids if not joined_to(one := result.ledger.findings[FindingId(id)])]
+    if not findings:
         return
     yield f"{word}:"
-    yield from table([done.findings[id] for id in ids[:_SHOWN]])
-    if len(ids) > _SHOWN:
-        yield f"and {len(ids) - _SHOWN} more"
+    yield from table(findings[:_MAX_SHOWN], result.ledger)
+    if len(findings) > _MAX_SHOWN:
+        yield f"and {len(findings) - _MAX_SHOWN} more"

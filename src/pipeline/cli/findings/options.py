@@ -1,9 +1,11 @@
-"""The options that the commands about findings share, and the filter they make."""
+"""The options that the findings commands share: which ledger, which findings."""
 
 import gc
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +22,7 @@ from pipeline.app.findings.ledger import (
 from pipeline.app.findings.queries import STATE_GROUPS, FindingFilter, parse_since, parse_states
 from pipeline.app.store import NEWEST, find_run
 from pipeline.cli.options import settings_or_defaults
-from pipeline.cli.store_options import StoreLocation
+from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import sanitize
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.linemap import GitHistory
@@ -29,14 +31,15 @@ from pipeline.findings.triage import StaleReason, find_stale_dismissals
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-run_option = click.option(
-    "--run", default="", metavar="RUN", help="Of a cluster: whose findings. [default: the newest's]"
-)
 repo_option = click.option(
     "--repo",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="The repository; by default the one around the current directory.",
+    help="The repository. [default: the one around the current directory]",
 )
+stale_option = click.option(
+    "--unused", is_flag=True, help="Only stale dismissals: expired, of changed code, or no longer reported."
+)
+_run_option = click.option("--run", default="", metavar="RUN", help="On a cluster: the run. [default: the newest]")
 _STATES = (
     *STATE_GROUPS,
     *(str(state).replace("_", "-") for state in FindingState),
@@ -44,40 +47,35 @@ _STATES = (
 )
 
 
-def _closed(name: str, given: str, values: Iterable[str], help: str) -> Callable[[F], F]:
-    return click.option(name, given, multiple=True, type=click.Choice([str(one) for one in values]), help=help)
+def _choice_option(name: str, parameter: str, values: Iterable[str], help: str) -> Callable[[F], F]:
+    return click.option(name, parameter, multiple=True, type=click.Choice([str(one) for one in values]), help=help)
 
 
-_OPTIONS = (
-    click.option(
-        "--state", "states", multiple=True, type=click.Choice(_STATES), help="In this state, or any of these."
-    ),
-    _closed("--severity", "severities", Severity, "So grave."),
-    _closed("--gate", "gates", Gate, "Whether they must be fixed, or are suggestions."),
-    _closed("--category", "categories", Category, "Of this kind."),
-    click.option("--file", "files", multiple=True, metavar="PATH", help="The beginning of a path, or a pattern."),
-    click.option("--stage", "stages", multiple=True, metavar="STAGE", help="Reported by this stage of a workflow."),
-    click.option("--since", metavar="DATE|PASS", help="Raised, seen or changed since then."),
-)
-stale_option = click.option(
-    "--unused", is_flag=True, help="Dismissed, and that is of no use: expired, changed code, or not reported any more."
+_FILTERS = (
+    _choice_option("--state", "states", _STATES, "Only this state."),
+    _choice_option("--severity", "severities", Severity, "Only this severity."),
+    _choice_option("--gate", "gates", Gate, "Only findings that must be fixed, or only suggestions."),
+    _choice_option("--category", "categories", Category, "Only this category."),
+    click.option("--file", "files", multiple=True, metavar="PATH", help="Only paths with this prefix or pattern."),
+    click.option("--stage", "stages", multiple=True, metavar="STAGE", help="Only findings reported by this stage."),
+    click.option("--since", metavar="DATE|PASS", help="Only findings raised, reported or changed since then."),
 )
 
 
-def filter_options(function: F) -> F:
-    """The options that say which findings are meant; each may be given several times."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+def filter_options(command: F) -> F:
+    """Give a command the options that select findings; each may be repeated."""
+    for option in reversed(_FILTERS):
+        command = option(command)
+    return command
 
 
 def build_filter(
-    ledger: Ledger, usual: frozenset[FindingState], given: dict[str, Any], among: Iterable[FindingId] | None = None
+    ledger: Ledger, default: frozenset[FindingState], given: dict[str, Any], among: Iterable[FindingId] | None = None
 ) -> FindingFilter:
-    """The filter that options ask for."""
+    """The filter for the values of `filter_options`."""
     return FindingFilter(
         among=None if among is None else frozenset(among),
-        states=parse_states(given["states"]) if given["states"] else usual,
+        states=parse_states(given["states"]) if given["states"] else default,
         severities=frozenset(map(Severity, given["severities"])),
         gates=frozenset(map(Gate, given["gates"])),
         categories=frozenset(map(Category, given["categories"])),
@@ -87,48 +85,68 @@ def build_filter(
     )
 
 
-def stale_dismissals_in(ledger: Ledger, where: Repository) -> dict[FindingId, tuple[StaleReason, ...]]:
-    """The dismissals of no use, and why."""
-    return find_stale_dismissals(ledger, GitHistory(where.root, where.environment), timestamp(utc_now()))
+@dataclass(frozen=True, slots=True)
+class FindingsSource:
+    """The ledger that a command reads: that of a store, or of one run on a cluster."""
+
+    where: StoreLocation
+    run: str = ""
+    repo: Path | None = None
+
+    def read(self) -> Ledger:
+        """All findings as of now. Edits in view files that are not allowed are printed as notes."""
+        if not self.where.on:
+            return load_snapshot(self.where.store, self.repo).ledger
+        with self.where.open() as store:
+            journal = store.ledger(find_run(self.run or NEWEST[0], store.journal.runs()))
+            snapshot = read_snapshot_from(journal, current_repository(self.repo).root, timestamp(utc_now()))
+        print_problems(snapshot.problems)
+        return snapshot.ledger
+
+    def stale_dismissals(self, ledger: Ledger) -> dict[FindingId, tuple[StaleReason, ...]]:
+        """The dismissed findings whose dismissal is stale, and why."""
+        return stale_dismissals_in(ledger, current_repository(self.repo))
+
+
+def source_options(command: F) -> F:
+    """Give a command the options that name a ledger; it receives them as `source`."""
+
+    @wraps(command)
+    def call(*given: Any, where: StoreLocation, run: str, repo: Path | None, **more: Any) -> Any:
+        return command(*given, source=FindingsSource(where, run, repo), **more)
+
+    return store_location_options(_run_option(repo_option(call)))  # type: ignore[return-value]  # click gives it the arguments
+
+
+def load_snapshot(store: Path, repo: Path | None) -> LedgerSnapshot:
+    """The findings of a store. Edits in view files that are not allowed are printed as notes."""
+    gc.disable()  # a ledger has no cycles; looking for them doubles the time to read 100,000 findings
+    snapshot = read_snapshot(store, current_repository(repo).root, timestamp(utc_now()))
+    print_problems(snapshot.problems)
+    return snapshot
+
+
+def stale_dismissals_in(ledger: Ledger, repository: Repository) -> dict[FindingId, tuple[StaleReason, ...]]:
+    """The dismissed findings whose dismissal is stale as of now, and why."""
+    return find_stale_dismissals(ledger, GitHistory(repository.root, repository.environment), timestamp(utc_now()))
 
 
 def stale_note(count: int) -> str:
-    """The line that says so, where there are any."""
-    are = "dismissal is" if count == 1 else "dismissals are"
-    return f"{count} {are} of no use any more: awf findings list --unused"
+    """One line that says how many dismissals are stale."""
+    return f"{count} stale dismissal{'' if count == 1 else 's'}: awf findings list --unused"
 
 
 def current_repository(repo: Path | None) -> Repository:
-    """The repository that is meant."""
+    """The given repository, or the one around the current directory."""
     return find_repository(repo, Path.cwd(), os.environ, settings_or_defaults().record_writers)
 
 
 def utc_now() -> datetime:
-    """The time."""
+    """The current time."""
     return datetime.now(UTC)
 
 
-def load_snapshot(store: Path, repo: Path | None) -> LedgerSnapshot:
-    """The findings of a store as they stand. What was changed in the files and may not be is told beside the output."""
-    return _looked(read_snapshot(store, current_repository(repo).root, timestamp(utc_now())))
-
-
-def load_snapshot_at(where: StoreLocation, run: str, repo: Path | None) -> LedgerSnapshot:
-    """The findings as they stand: of a store, or of one run of a cluster, the newest by default."""
-    if not where.on:
-        return load_snapshot(where.store, repo)
-    with where.open() as store:
-        journal = store.ledger(find_run(run or NEWEST[0], store.journal.runs()))
-        return _looked(read_snapshot_from(journal, current_repository(repo).root, timestamp(utc_now())))
-
-
-def _looked(found: LedgerSnapshot) -> LedgerSnapshot:
-    gc.freeze()  # nothing read goes round in a circle, and there may be very much of it to look through
-    print_problems(found.problems)
-    return found
-
-
 def print_problems(problems: tuple[str, ...]) -> None:
-    """Tell problems beside the output."""
+    """Print notes on standard error."""
     for problem in problems:
         click.echo(f"note: {sanitize(problem)}", err=True)

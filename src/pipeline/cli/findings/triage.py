@@ -1,7 +1,4 @@
-"""`awf findings triage`: a decision about findings, for each of them applied or refused.
-
-What is chosen by a filter is shown before anything is decided, and a person says yes, or `--yes` does.
-"""
+"""`awf findings triage`, `merge` and `split`: decide about findings, and which of them are one."""
 
 import os
 import sys
@@ -19,7 +16,9 @@ from pipeline.app.findings.triage import (
     TriageRequest,
     TriageResult,
     apply_triage,
+    merge,
     preview_triage,
+    split,
 )
 from pipeline.cli.findings.lists import table
 from pipeline.cli.findings.options import (
@@ -41,26 +40,27 @@ from pipeline.findings.model import Actor
 from pipeline.findings.triage import STATUSES
 from pipeline.text import plural
 
-_SHOWN = 20  # findings of a preview; the rest is counted
-_NAMES = 5  # that are told with one reason
-_WHICH = "name them by id or number, or choose them, as with --severity low; --state outstanding is all that are open"
+_MAX_PREVIEW = 20  # findings; the rest are counted
+_MAX_NAMES = 5  # with one reason
+_WHICH = "name them by id or number, or select them, as with --severity low; --state outstanding selects all open ones"
+_note_option = click.option("--note", default="", metavar="TEXT", help="Why; kept in the history.")
 
 
 @click.command("triage")
 @click.argument("ids", nargs=-1, metavar="[ID]...")
-@click.option("--as", "status", type=click.Choice(STATUSES), required=True, help="What they are.")
-@click.option("--note", default="", metavar="TEXT", help="Why; a dismissal needs it.")
-@click.option("--expires", default="", metavar="DATE", help="The last day on which a dismissal holds.")
+@click.option("--as", "status", type=click.Choice(STATUSES), required=True, help="The decision.")
+@click.option("--note", default="", metavar="TEXT", help="Why; required for a dismissal.")
+@click.option("--expires", default="", metavar="DATE", help="The last day of a dismissal.")
 @click.option(
     "--by",
     type=click.Choice([str(actor) for actor in Actor]),
     default=str(Actor.USER),
     show_default=True,
-    help="Who decides; not everybody may decide everything.",
+    help="Who decides; agents may decide less than a user.",
 )
 @filter_options
 @stale_option
-@click.option("-y", "--yes", is_flag=True, help="Decide about what the filters take without asking.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before deciding what the filters select.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be decided.")
 @store_option
 @repo_option
@@ -79,106 +79,141 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> int:
-    """Decide about findings. What may not be decided is refused with the reason, and the rest is applied.
+    """Decide about findings: open, fixed, or dismissed. What is not allowed is refused with a reason; the rest applies.
 
-    Name them, or choose them by the filters of "awf findings list"; filters narrow what is named. What is chosen by a
-    filter is shown first, and decided when you say yes.
+    Name findings, or select them with the filters of "awf findings list"; both together narrow the selection. What a
+    filter selects is shown first, and decided after you confirm.
 
-    A dismissal holds for the code as it is now: when that changes, the finding is shown again.
+    A dismissal is bound to the present code: when the code changes, the finding is reported again.
     """
-    filtered, where = any(given.values()), current_repository(repo)
+    filtered, repository = any(given.values()), current_repository(repo)
     if not ids and not filtered:
-        raise AwfError("it is not said which findings are meant", help=_WHICH)
+        raise AwfError("no findings given", help=_WHICH)
     if "AWF_STAGE" in os.environ and by in (Actor.USER, Actor.REVALIDATE):
         by = str(Actor.ORCHESTRATOR)  # a stage of a run has the rights of an agent, whatever --by says
-    about = (_choice(ids, given, where), TriageRequest(status, by, note, expires), store, where.root, utc_now())
-    planned = preview_triage(*about) if dry_run or (filtered and not yes) else None
-    if planned is not None and (code := _shown(planned, dry_run=dry_run, as_json=as_json)) is not None:
-        return code
-    done = apply_triage(*about, agreed=planned.seal if planned else "", trust=where.trust)
-    _say(done, "applied", filtered=filtered, as_json=as_json)
-    return _code(done)
-
-
-def _shown(planned: TriageResult, *, dry_run: bool, as_json: bool) -> ExitCode | None:
-    """Show what would be decided; the exit code where it ends with that."""
-    _say(planned, "planned", filtered=True, as_json=as_json)
-    if dry_run:
-        return ExitCode.SUCCESS
-    if not planned.moves:
-        return _code(planned)
-    return None if _agreed(len(planned.moves), as_json=as_json) else ExitCode.CANCELLED
-
-
-def _code(done: TriageResult) -> ExitCode:
+    choose, request = _selection(ids, given, repository), TriageRequest(status, by, note, expires)
+    agreed = ""
+    if dry_run or (filtered and not yes):
+        planned = preview_triage(choose, request, store, repository.root, utc_now())
+        _print_result(planned, "planned", filtered=True, as_json=as_json)
+        if dry_run:
+            return ExitCode.SUCCESS
+        if not planned.moves:
+            return ExitCode.RUN_FAILED if planned.refused else ExitCode.SUCCESS
+        if not _confirm(len(planned.moves), as_json=as_json):
+            return ExitCode.CANCELLED
+        agreed = planned.digest
+    done = apply_triage(choose, request, store, repository.root, utc_now(), agreed=agreed, trust=repository.trust)
+    _print_result(done, "applied", filtered=filtered, as_json=as_json)
     return ExitCode.RUN_FAILED if done.refused else ExitCode.SUCCESS
 
 
-def _choice(ids: tuple[str, ...], given: dict[str, Any], where: Repository) -> Choose:
-    """Those that are named, those that the filters take, or those that are both."""
+@click.command("merge")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.argument("into")
+@_note_option
+@store_option
+@repo_option
+@as_json_option
+def merge_command(ids: tuple[str, ...], into: str, note: str, store: Path, repo: Path | None, *, as_json: bool) -> None:
+    """Make findings part of another one, INTO, because they are the same defect.
+
+    The cluster is one line in lists and counts once. Its members keep their texts, and "awf findings split" separates
+    them again. INTO must matter at least as much as the others: a merge never hides what blocks.
+    """
+    _require_person("merge")
+    done = merge(ids, into, store, current_repository(repo), utc_now(), note)
+    if done.leader and as_json:
+        print_json({"merged": [one.id for one in done.findings], "into": done.leader.id, "problems": [*done.problems]})
+    elif done.leader:
+        for finding in done.findings:
+            click.echo(f"#{finding.number} {finding.id} is part of #{done.leader.number} {done.leader.id} now.")
+        print_problems(done.problems)
+
+
+@click.command("split")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@_note_option
+@store_option
+@repo_option
+@as_json_option
+def split_command(ids: tuple[str, ...], note: str, store: Path, repo: Path | None, *, as_json: bool) -> None:
+    """Separate findings that were merged, because they are different defects.
+
+    A member is separated from its cluster. The finding that stands for a cluster is separated from all its members.
+    """
+    _require_person("split")
+    done = split(ids, store, current_repository(repo), utc_now(), note)
+    if as_json:
+        print_json({"split": [finding.id for finding in done.findings], "problems": [*done.problems]})
+        return
+    for finding in done.findings:
+        click.echo(f"#{finding.number} {finding.id} is separate now: {sanitize(finding.title)}")
+    print_problems(done.problems)
+
+
+def _require_person(verb: str) -> None:
+    """Refuse in a stage: an agent could hide a finding behind another one that it claims to have fixed."""
+    if stage := os.environ.get("AWF_STAGE"):
+        raise AwfError(f'stage "{stage}" of a run cannot {verb} findings', help="run this outside of the run")
+
+
+def _selection(ids: tuple[str, ...], given: dict[str, Any], repository: Repository) -> Choose:
+    """The findings that are named, those that the filters select, or those that are both."""
 
     def choose(ledger: Ledger) -> ChosenFindings:
         if not any(given.values()):
             return ChosenFindings(ids)
-        unused = given["unused"]
-        usual = ALL_STATES if ids else DISMISSED_STATES if unused else NEEDS_ATTENTION
-        wanted = build_filter(ledger, usual, given, stale_dismissals_in(ledger, where) if unused else None)
+        default = ALL_STATES if ids else DISMISSED_STATES if given["unused"] else NEEDS_ATTENTION
+        stale = stale_dismissals_in(ledger, repository) if given["unused"] else None
+        wanted = build_filter(ledger, default, given, stale)
         if not ids:
             return ChosenFindings(tuple(finding.id for finding in select(ledger, wanted)))
-        names, left = narrow(ids, ledger, wanted)
-        return ChosenFindings(tuple(names), (f"not among what the filters take: {_some(left)}",) if left else ())
+        names, others = narrow(ids, ledger, wanted)
+        return ChosenFindings(tuple(names), (f"not selected by the filters: {_some(others)}",) if others else ())
 
     return choose
 
 
-def _agreed(count: int, *, as_json: bool) -> bool:
-    """Whether somebody says yes. A program is never asked, and neither is a pipe."""
+def _confirm(count: int, *, as_json: bool) -> bool:
+    """Ask on a terminal. A program or a pipe cannot be asked."""
     if as_json or not sys.stdin.isatty():
-        raise AwfError("nothing was decided: nobody said yes to it", help="add --yes to decide, or --dry-run to look")
+        raise AwfError("nothing was decided without confirmation", help="add --yes to decide, or --dry-run to preview")
     if click.confirm(f"Decide about {plural(count, 'finding')}? (y/N)", show_default=False, err=True):
         return True
     click.echo("Nothing was decided.", err=True)
     return False
 
 
-def _say(done: TriageResult, word: str, *, filtered: bool, as_json: bool) -> None:
+def _print_result(result: TriageResult, word: str, *, filtered: bool, as_json: bool) -> None:
     if as_json:
-        print_json(done.as_json(word))
+        print_json(result.as_json(word))
         return
-    if not done.moves and not done.refused:
+    if not result.moves and not result.refused:
         click.echo("No findings to decide about.", err=True)
     if word == "planned":
-        _print_plan(done)
+        _print_plan(result)
     elif filtered:
-        _print_counts(done)
+        for state, findings in result.by_state.items():
+            click.echo(f"{len(findings)} {'finding is' if len(findings) == 1 else 'findings are'} {state} now.")
     else:
-        for move in done.moves:
+        for move in result.moves:
             click.echo(f"#{move.finding.number} {move.finding.id} is {move.state}: {sanitize(move.finding.title)}")
-    _print_refused(done)
-    print_problems(done.problems)
-
-
-def _print_plan(done: TriageResult) -> None:
-    for state, findings in done.by_state.items():
-        click.echo(f"{plural(len(findings), 'finding')} would become {state}:")
-        click.echo("\n".join(table(findings[:_SHOWN], states=True)))
-        if len(findings) > _SHOWN:
-            click.echo(f"and {len(findings) - _SHOWN} more; --dry-run --json has all of them")
-
-
-def _print_counts(done: TriageResult) -> None:
-    for state, findings in done.by_state.items():
-        click.echo(f"{len(findings)} {'finding is' if len(findings) == 1 else 'findings are'} {state} now.")
-
-
-def _print_refused(done: TriageResult) -> None:
-    """Each reason once, with the findings that it is about."""
     style = Style.of(sys.stderr)
-    for reason, refused in done.reasons.items():
-        click.echo(f"{style.error('refused')}: {_some(refused)}: {sanitize(reason)}", err=True)
+    for reason, names in result.reasons.items():
+        click.echo(f"{style.error('refused')}: {_some(names)}: {sanitize(reason)}", err=True)
+    print_problems(result.problems)
+
+
+def _print_plan(result: TriageResult) -> None:
+    for state, findings in result.by_state.items():
+        click.echo(f"{plural(len(findings), 'finding')} would become {state}:")
+        click.echo("\n".join(table(findings[:_MAX_PREVIEW], states=True)))
+        if len(findings) > _MAX_PREVIEW:
+            click.echo(f"and {len(findings) - _MAX_PREVIEW} more; --dry-run --json lists all")
 
 
 def _some(names: Iterable[str]) -> str:
-    told = [sanitize(name) for name in names]
-    more = f" and {len(told) - _NAMES} more" if len(told) > _NAMES else ""
-    return ", ".join(told[:_NAMES]) + more
+    shown = [sanitize(name) for name in names]
+    more = f" and {len(shown) - _MAX_NAMES} more" if len(shown) > _MAX_NAMES else ""
+    return ", ".join(shown[:_MAX_NAMES]) + more

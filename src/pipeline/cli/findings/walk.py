@@ -158,10 +158,9 @@ def _record(session: Session, program: FixerProgram, store: Path, repository: Re
     if not session.walk.decisions:
         return ()
     at = timestamp(utc_now())
-    with open_ledger(store, repository.root, at, repository.trust) as open_book:
-        claimed = fixer_events(program.answers, open_book.book.ledger(), run="", round=1, by="fixer", at=at)
-        open_book.book.append([*decision_events(session.walk, at, str(Actor.USER)), *claimed])
-        return open_book.problems + open_book.views.refresh(open_book.book.ledger(), at)
+    with open_ledger(store, repository.root, at, repository.trust) as opened:
+        claimed = fixer_events(program.answers, opened.ledger, run="", round=1, by="fixer", at=at)
+        return opened.problems + opened.record([*decision_events(session.walk, at, str(Actor.USER)), *claimed])
 
 
 def _read_answers(path: Path) -> list[str]:

@@ -23,7 +23,7 @@ _KEY = re.compile(r'"([^"\\]*)"\s*:')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """One format. Its modules are imported when they are used: most commands need only the names."""
+    """One format. Its modules are imported on first use: all take 0.15 s, and most commands need only the names."""
 
     name: str
     reader: str = ""  # "module:function" in this package; empty if the format is only written
@@ -34,6 +34,9 @@ class Format:
     suffixes: tuple[str, ...] = ()  # of file names, for files without any of these
     is_tool: bool = False  # its name is that of the tool that writes it
     all_states: bool = False  # it can express that a finding is fixed or dismissed
+    label: str = ""  # of a download in the dashboard; empty if there is none
+    file_name: str = ""
+    media_type: str = "application/json"
 
     def read(self, data: bytes, *, reviewer: str = "", root: str = "") -> "ReviewerReport":
         """The report in a file, a malformed one if it cannot be read. Paths below `root` are made relative to it."""
@@ -64,6 +67,9 @@ _ALL = (
         keys=("runs version", "runs $schema", "runs tool"),
         suffixes=(".sarif",),
         all_states=True,
+        label="SARIF",
+        file_name="findings.sarif",
+        media_type="application/sarif+json",
     ),
     Format(name="junit", reader="junit:read", elements=("testsuites", "testsuite")),
     Format(
@@ -72,9 +78,18 @@ _ALL = (
         writer="rdjson:write",
         keys=("diagnostics", "message location"),
         suffixes=(".rdjson", ".rdjsonl"),
+        label="Reviewdog (rdjson)",
+        file_name="findings.rdjson.json",
     ),
     Format(name="verdict", reader="verdict:read", keys=("reviewId verdict",)),
-    Format(name="review", reader="review:read", writer="review:write", keys=("reviewer findings",)),
+    Format(
+        name="review",
+        reader="review:read",
+        writer="review:write",
+        keys=("reviewer findings",),
+        label="Review",
+        file_name="review.json",
+    ),
     Format(name="eslint", reader="eslint:read", keys=("filePath messages",), is_tool=True),
     Format(
         name="mypy",
@@ -84,8 +99,15 @@ _ALL = (
         is_tool=True,
     ),
     Format(name="github", writer="github:write"),
-    Format(name="markdown", writer="markdown:write", all_states=True),
-    Format(name="json", writer="json_export:write", all_states=True),
+    Format(
+        name="markdown",
+        writer="markdown:write",
+        all_states=True,
+        label="Markdown",
+        file_name="findings.md",
+        media_type="text/markdown; charset=utf-8",
+    ),
+    Format(name="json", writer="json_export:write", all_states=True, label="JSON", file_name="findings.json"),
 )
 FORMATS: Mapping[str, Format] = MappingProxyType({format.name: format for format in _ALL})
 IMPORT_FORMATS = tuple(format.name for format in _ALL if format.reader)

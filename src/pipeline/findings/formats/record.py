@@ -5,14 +5,13 @@ agent, which becomes a ledger event if it is legal, and is reported and put back
 `x_` hold what the format has no field for.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from pipeline.errors import AwfError
 from pipeline.findings.events import FieldsEdited, LedgerEvent, Pass, StateChanged
 from pipeline.findings.fingerprints import QUOTE, norm_title
 from pipeline.findings.formats.view_edits import ViewEdits, join_edits, refuse, same_json
@@ -33,9 +32,8 @@ from pipeline.findings.model import (
 )
 from pipeline.findings.scales import RECORD_SEVERITY, RECORD_STATUS, confidence_from_word, confidence_to_word
 from pipeline.findings.triage import STATE_OF, agent_refusal, change_state, state_after
-from pipeline.findings.verdicts import RECORD, TREE_CHANGED, Shipping, tree_changed
+from pipeline.findings.verdicts import RECORD, Shipping, tree_changed
 
-__all__ = ["FORMAT", "TREE_CHANGED", "VERSION", "import_record", "read_record_edits", "render_pass", "render_record"]
 FORMAT = RECORD
 VERSION = 1
 NO_FIX = "No concrete fix proposed; needs a decision: "
@@ -252,12 +250,11 @@ def read_record_edits(finding: Finding, edited: Mapping[str, Any], at: str, by: 
     shown = render_record(finding)
     changed = [key for key in _FIELDS if key in edited and not same_json(edited[key], shown.get(key))]
     moment = edited.get("updatedAt", finding.updated_at)
-    earlier = moment != finding.updated_at and moment in {finding.created_at, *(one.at for one in finding.history)}
+    earlier = moment != finding.updated_at and moment in (finding.created_at, *(one.at for one in finding.history))
     triage = _read_triage(finding, edited, shown["triage_history"], at, by, earlier=earlier)
     problems = [f"`{key}` is missing" for key in _REQUIRED if key not in edited]
     if earlier:
-        outdated = any(key in _EDITABLE or key in _READ_ONLY for key in changed)
-        fields = ViewEdits(outdated=outdated)
+        fields = ViewEdits(outdated=any(key in (*_EDITABLE, *_READ_ONLY) for key in changed))
     else:
         fields, refused = _read_fields(finding, edited, changed, at, by)
         problems += refused
@@ -300,12 +297,12 @@ def _faults(record: Mapping[str, Any]) -> dict[str, str]:
 def _weakens(finding: Finding, key: str, edited: Mapping[str, Any]) -> str:
     """Why an agent may not make less of a finding; nothing for other edits."""
     value = edited[key]
+    if key == "x_severity" and (value is None or edited.get("severity") != RECORD_SEVERITY[Severity.INFO]):
+        return f"cannot be {value} with this severity"
     if key == "gate" and finding.gate.value is Gate.MUST:
         return f"cannot become {value}"
     if key in ("severity", "x_severity") and Severity(value).rank > finding.severity.rank:
         return f"cannot be lowered to {value}"
-    if key == "x_severity" and edited.get("severity") != RECORD_SEVERITY[Severity.INFO]:
-        return f"cannot be {value} with this severity"
     return "cannot be taken back" if key == "x_system_breaking" and finding.system_breaking else ""
 
 
@@ -419,13 +416,11 @@ def import_record(given: Mapping[str, Any], at: str) -> Finding | str:
     no_fix = record.x_fix_absent and record.recommendation.startswith(NO_FIX)
     no_reason = record.x_reasoning_absent and record.reasoning == NO_REASON
     finer = record.x_severity if record.severity == RECORD_SEVERITY[Severity.INFO] else None
-    places = [
-        Location(path=ref.path, start=ref.startLine, end=ref.endLine, symbol=ref.symbol) for ref in record.evidence
-    ]
     evidence = [
         Evidence(path=ref.path, start=ref.startLine, end=ref.endLine, symbol=ref.symbol, quote=ref.quote)
         for ref in record.evidence
     ]
+    places = [Location(path=item.path, start=item.start, end=item.end, symbol=item.symbol) for item in evidence]
     try:
         return Finding(
             id=FindingId(record.findingId),
@@ -473,12 +468,9 @@ def _time_or(text: str, at: str) -> str:
         return at
 
 
-def render_pass(passed: Pass, findings: Iterable[Finding], verdict: str) -> dict[str, Any]:
+def render_pass(passed: Pass, findings: Mapping[FindingId, Finding], verdict: str) -> dict[str, Any]:
     """The record of a pass, with the counts of its findings' gates. An incomplete pass never says `ship`."""
-    known = {str(finding.id): finding for finding in findings}
-    if lost := [id for id in passed.finding_ids if id not in known]:
-        raise AwfError(f"pass {passed.id} names finding {lost[0]}, which is not in the ledger")
-    gates = [known[id].gate.value for id in passed.finding_ids]
+    gates = [findings[FindingId(id)].gate.value for id in passed.finding_ids]
     complete = passed.coverage.complete
     ships = complete and not tree_changed(passed)
     return {

@@ -44,6 +44,7 @@ from pipeline.findings.scales import (
 
 FORMAT = "review"
 MAX_TITLE = 100  # characters
+MAX_TITLE_WORDS = 10  # more are noted
 _SEVERITY = {"P0": Severity.CRITICAL, "P1": Severity.HIGH, "P2": Severity.MEDIUM, "P3": Severity.LOW}
 _REVIEWER = re.compile(rb'"reviewer"\s*:\s*"([^"\\]{1,100})"')  # in a return that was cut off
 _HEAD = 64 * 1024  # bytes that are searched for it
@@ -138,6 +139,7 @@ def parse_review(data: bytes) -> Review:
 def read_item(value: Any, input_id: str, reviewer: str, root: str = "") -> RawFinding:
     """One item of a return as a raw finding; raises ValueError, which names every faulty field."""
     item = CompactReviewItem.model_validate(value)
+    words = len(item.title.split())
     whole_title = item.x_title and shorten_title(item.x_title) == item.title
     return RawFinding(
         input_id=input_id,
@@ -156,6 +158,7 @@ def read_item(value: Any, input_id: str, reviewer: str, root: str = "") -> RawFi
         locations=(Location(path=strip_root(item.file, root), start=None if item.x_line_absent else item.line),),
         evidence=() if item.x_evidence_absent else tuple(parse_evidence(text, root) for text in item.evidence),
         action=_implied_action(item),
+        notes=(f"its title has {words} words; use at most {MAX_TITLE_WORDS}",) if words > MAX_TITLE_WORDS else (),
         ext={FORMAT: item.model_extra} if item.model_extra else {},
     )
 

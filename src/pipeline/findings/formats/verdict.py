@@ -141,7 +141,7 @@ def render_verdict(
     before: Mapping[str, Any] = MappingProxyType({"findings": ()}),
 ) -> dict[str, Any]:
     """The verdict file. It lists what counts, and what is in the file `before` whatever became of it since."""
-    statuses = {one.get("x_finding"): one.get("status", "open") for one in items_of(before)}
+    statuses = {str(one.get("x_finding")): one.get("status", "open") for one in items_of(before)}
     groups: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in findings:
         listed = finding.state.active or finding.id in statuses
@@ -194,7 +194,7 @@ def _position(finding: Finding) -> tuple[str, str, str]:
     return domain, path, line_range(finding.location)
 
 
-def _status(finding: Finding, before: Mapping[Any, str]) -> str:
+def _status(finding: Finding, before: Mapping[str, Any]) -> str:
     """A finding that counts is open; one that the file before had closed is reopened."""
     if not finding.state.active:
         return VERDICT_STATUS[finding.state]
@@ -239,7 +239,7 @@ def read_verdict_edits(
     known = {one["x_finding"]: one for one in items_of(written) if isinstance(one.get("x_finding"), str)}
     by_position: dict[Any, dict[str, Any]] = {}
     for one in known.values():
-        by_position.setdefault(one["id"], one)
+        by_position.setdefault(str(one.get("id")), one)
     names = [key for key in dict.fromkeys((*edited, *written)) if key not in ("findings", *_LEGACY)]
     changed = [key for key in names if not same_json(edited.get(key), written.get(key))]
     problems = [f"verdict file: `{key}` cannot be edited; it was put back" for key in changed]
@@ -252,7 +252,8 @@ def read_verdict_edits(
             problems.append(f"verdict file: {one.get('id')!a} is not a finding of this file; import it instead")
             continue
         seen.add(before["x_finding"])
-        parts.append(_read_item(one, before, finding, at, by))
+        if one != before:  # nearly all are equal, and comparing their fields one by one takes long
+            parts.append(_read_item(one, before, finding, at, by))
     problems += [f"verdict file: {id} was removed; it was put back" for id in known if id not in seen]
     return join_edits([ViewEdits(problems=tuple(problems)), *parts])
 

@@ -65,6 +65,5 @@ class Views:
         """Write the record of a pass unless it exists, whatever became of its findings since; return problems."""
         if not self._records.loaded or self._records.has_pass(passed):
             return []
-        known = {str(id): finding for id, finding in ledger.findings.items()}
-        findings = [known[id] for id in passed.finding_ids if id in known]
-        return self._records.write_pass(render_pass(passed, findings, ledger_verdicts(ledger, passed).shipping))
+        verdict = ledger_verdicts(ledger, passed).shipping
+        return self._records.write_pass(render_pass(passed, ledger.findings, verdict))

@@ -7,6 +7,7 @@ what is not a record is moved aside.
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,8 @@ from pipeline.findings.formats.view_edits import ViewEdits, join_edits, refuse
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId
 from pipeline.findings.views.record_store import NO_TRUST, TIMEOUT, RecordStore, Trust, load_record_store
-from pipeline.findings.views.stamps import Stamp, Stamps, digest, stamp_of
+from pipeline.findings.views.stamps import Stamp, Stamps, digest, explain_errors, has_content, stamp_of
+from pipeline.text import plural
 
 DIRECTORY = ".wystack"
 SUGGESTION = (
@@ -86,7 +88,7 @@ class RecordDirectory:
             while True:
                 id = f"REV-{second}-{match[2]}"
                 path, data = self._reviews / f"{id}.json", strict_json.dumps({**record, "id": id})
-                if _has_content(path, data):
+                if has_content(path, data):
                     return problems
                 if not os.path.lexists(path):
                     break
@@ -111,12 +113,14 @@ class RecordDirectory:
             if (name not in written or written[name].stamp != stamp or name[:-5] not in ledger.findings)
             and self._read.get(name) != stamp
         ]
-        parts = [self._read_record(name, present[name], ledger, at, by) for name in sorted(changed)]
+        parts = []
+        for name in sorted(changed):
+            self._read[name] = present[name]
+            finding = ledger.findings.get(FindingId(name[:-5]))
+            parts.append(self._edits_in(self._findings / name, present[name], finding, at, by))
         if outdated := sum(part.outdated for part in parts):
-            older = (
-                f"{outdated} records are older than the ledger" if outdated > 1 else "1 record is older than the ledger"
-            )
-            parts.append(ViewEdits(problems=(f"{DIRECTORY}/findings: {older}; only triage was read from there",)))
+            older = f"{plural(outdated, 'record')} older than the ledger"
+            parts.append(ViewEdits(problems=(f"{DIRECTORY}/findings: {older}; only triage was read",)))
         return join_edits(parts)
 
     def write_findings(self, ledger: Ledger, at: str, by: str) -> list[str]:
@@ -150,9 +154,11 @@ class RecordDirectory:
             if unread.events:
                 continue
             if path.name in self._unreadable:
-                self._move_aside(path)
+                self._unreadable.discard(path.name)
+                with explain_errors(f"{_label(path)} cannot be moved aside"), suppress(FileNotFoundError):
+                    files.move_aside(path)
             pages[path], versions[path] = render_file(finding), _version(finding)
-        changed = {path: data for path, data in pages.items() if not _has_content(path, data)}
+        changed = {path: data for path, data in pages.items() if not has_content(path, data)}
         problems += self._hand_over(changed)
         files.write_files(changed)
         for path, data in pages.items():
@@ -170,20 +176,13 @@ class RecordDirectory:
             return ViewEdits()
         return self._edits_in(path, stamp, finding, at, by)
 
-    def _read_record(self, name: str, stamp: Stamp, ledger: Ledger, at: str, by: str) -> ViewEdits:
-        self._read[name] = stamp
-        finding = ledger.findings.get(FindingId(name.removesuffix(".json")))
-        return self._edits_in(self._findings / name, stamp, finding, at, by)
-
     def _edits_in(self, path: Path, stamp: Stamp, finding: Finding | None, at: str, by: str) -> ViewEdits:
         """The edits in a record. One that cannot be read has none, and is written again."""
         try:
-            data = files.read_file(path, _MAX_RECORD)
+            with explain_errors(f"{_label(path)} cannot be read"):
+                data = files.read_file(path, _MAX_RECORD)
         except files.NotAFile as error:
             return self._reject(path, finding, str(error), at, by)
-        except OSError as error:
-            problem = f"{_label(path)} cannot be read: {error.strerror}"
-            raise AwfError(problem, help="make it readable, and resume") from error
         if data is None:
             return ViewEdits()
         written = self._stamps.files.get(path.name)
@@ -212,38 +211,21 @@ class RecordDirectory:
         noted = refuse(finding, [f"its record {why}"], _label(path), at, by)
         return ViewEdits(problems=(f"{_label(path)} {why}; it was moved aside and written again",), notes=noted.notes)
 
-    def _move_aside(self, path: Path) -> None:
-        self._unreadable.discard(path.name)
-        try:
-            files.move_aside(path)
-        except FileNotFoundError:
-            pass  # it is gone already
-        except OSError as error:
-            problem = f"{_label(path)} is not a record and cannot be moved aside: {error.strerror}"
-            raise AwfError(problem, help="make the directory writable, and resume") from error
-
     def _scan(self) -> dict[str, Stamp]:
         """The files that are named like records."""
-        try:
-            with os.scandir(self._findings) as entries:
-                return {
-                    entry.name: stamp_of(entry.stat(follow_symlinks=False))
-                    for entry in entries
-                    if _RECORD_NAME.fullmatch(entry.name)
-                }
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            problem = f"{DIRECTORY}/findings cannot be read: {error.strerror}"
-            raise AwfError(problem, help="make it readable, and resume") from error
+        unreadable = explain_errors(f"{DIRECTORY}/findings cannot be read")
+        with unreadable, suppress(FileNotFoundError), os.scandir(self._findings) as entries:
+            return {
+                entry.name: stamp_of(entry.stat(follow_symlinks=False))
+                for entry in entries
+                if _RECORD_NAME.fullmatch(entry.name)
+            }
+        return {}
 
     def _ensure_directory(self, folder: Path) -> list[str]:
         """Make sure that a directory is one; return notes about what was moved aside for that."""
-        try:
+        with explain_errors(f"{DIRECTORY}/{folder.name} cannot be used"):
             notes = [files.ensure_directory(path, self._root) for path in (self._folder, folder)]
-        except OSError as error:
-            problem = f"{DIRECTORY}/{folder.name} cannot be used: {error.strerror}"
-            raise AwfError(problem, help="make it readable and writable, and resume") from error
         return [note for note in notes if note]
 
     def _usable(self, folder: Path) -> bool:
@@ -273,13 +255,6 @@ def render_file(finding: Finding) -> bytes:
 def _version(finding: Finding) -> str:
     """What changes with whatever a record shows: an event adds to a history, or to the votes of a cluster's leader."""
     return f"{VERSION}.{len(finding.history)}.{len(finding.votes)}.{len(finding.sources)}.{finding.agreement}"
-
-
-def _has_content(path: Path, data: bytes) -> bool:
-    try:
-        return files.read_file(path, len(data)) == data
-    except files.NotAFile:
-        return False
 
 
 def _label(path: Path) -> str:

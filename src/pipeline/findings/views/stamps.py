@@ -1,16 +1,18 @@
-"""What awf wrote last, kept in the store so that only files that changed since are read.
+"""The files of views as awf wrote them last, noted in the store so that only files that changed since are read.
 
-It is a cache: if it is missing or wrong, files are read in full and compared with the ledger.
+The notes are a cache: if they are missing or wrong, files are read in full and compared with the ledger.
 """
 
 import json
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 from pipeline import files
+from pipeline.errors import AwfError
 
 _FOLDER = "views"
 _INDEX = "written.json"
@@ -21,16 +23,9 @@ Stamp = tuple[int, int, int]  # time of the content, time of any change, size
 class WrittenFile(NamedTuple):
     """A file as awf wrote it."""
 
-    mtime: int
-    ctime: int
-    size: int
+    stamp: Stamp
     version: str  # of what it shows
     digest: str
-
-    @property
-    def stamp(self) -> Stamp:
-        """What changes when the file does."""
-        return self[:3]
 
 
 class Stamps:
@@ -52,7 +47,7 @@ class Stamps:
 
     def record(self, name: str, stamp: Stamp, version: str, digest: str) -> None:
         """Note a file that awf wrote, or that has the content that awf would write."""
-        self.files[name] = WrittenFile(*stamp, version, digest)
+        self.files[name] = WrittenFile(stamp, version, digest)
         self._changed = True
 
     def forget(self, *names: str) -> None:
@@ -85,7 +80,7 @@ class Stamps:
             index = json.loads(self.read_copy(_INDEX) or b"null")
             if index["format"] != _FORMAT or index["root"] != self._root:
                 return {}
-            return {name: WrittenFile(*fields) for name, fields in index["files"].items()}
+            return {name: WrittenFile((*stamp,), *rest) for name, (stamp, *rest) in index["files"].items()}
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return {}
 
@@ -98,3 +93,20 @@ def stamp_of(status: os.stat_result) -> Stamp:
 def digest(data: bytes) -> str:
     """A digest of a file's content."""
     return sha256(data).hexdigest()[:16]
+
+
+def has_content(path: Path, data: bytes) -> bool:
+    """Whether a file has exactly this content."""
+    try:
+        return files.read_file(path, len(data)) == data
+    except (files.NotAFile, FileNotFoundError):
+        return False
+
+
+@contextmanager
+def explain_errors(problem: str) -> Iterator[None]:
+    """Raise AwfError for a file or directory that cannot be used."""
+    try:
+        yield
+    except OSError as error:
+        raise AwfError(f"{problem}: {error.strerror}", help="make it readable and writable, and resume") from error

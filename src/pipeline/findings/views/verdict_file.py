@@ -6,6 +6,7 @@ from that is an edit, and a file that is not a verdict is moved aside and restor
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -22,14 +23,13 @@ from pipeline.findings.formats.view_edits import ViewEdits
 from pipeline.findings.git import in_repository, run_git
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.verdicts import Verdict, ledger_verdicts
-from pipeline.findings.views.stamps import Stamps, digest, stamp_of
+from pipeline.findings.views.stamps import Stamps, explain_errors, has_content, stamp_of
 
 DIRECTORY = ".code-review"
 LATEST = "review-latest.json"
 ABORT = "abort-reason.md"
 _NEXT = "review-next.json"  # in the store: what is about to be written
 _LABEL = f"{DIRECTORY}/{LATEST}"
-_HELP = "make it readable and writable, and resume"
 _NO_ENVIRONMENT: Mapping[str, str] = MappingProxyType({})
 
 
@@ -46,20 +46,23 @@ class VerdictFile:
     @property
     def exists(self) -> bool:
         """Whether there is a latest verdict: the file, or the copy of what awf wrote into it."""
-        return os.path.lexists(self.path) or self._stamps.read_copy(LATEST) is not None
+        return os.path.lexists(self.path) or self._copy() is not None
 
     def write(self, ledger: Ledger, passed: Pass, at: str) -> list[str]:
         """Write the verdict of a pass by the rules of its mode; return problems. A verification needs a full review."""
-        latest = self._latest() if passed.mode == "verify" else {}
-        if isinstance(latest, str) or latest.get("mode") == "quick":
-            why = latest if isinstance(latest, str) else "the latest review is a quick one; run a full review first"
-            return [f"nothing to verify: {why}"]
         closed = [{"x_finding": str(id), "status": "open"} for id in ledger.closed_since_last_pass]
+        before: dict[str, Any] = {"findings": closed}
+        if passed.mode == "verify":
+            latest = self._copy() or self._present() or "does not exist"
+            if isinstance(latest, str) or latest["mode"] == "quick":
+                why = latest if isinstance(latest, str) else "is of a quick review"
+                return [f"nothing to verify: {_LABEL} {why}; run a full review first"]
+            before = latest
         document = _render(
             ledger,
-            latest or {"findings": closed},
+            before,
             passed,
-            review_id=latest.get("reviewId") or review_id(passed),
+            review_id=before.get("reviewId") or review_id(passed),
             timestamp=at,
             scope=passed.scope,
             target=passed.target,
@@ -71,84 +74,73 @@ class VerdictFile:
 
     def refresh(self, ledger: Ledger, at: str) -> list[str]:
         """Write the latest verdict again after findings changed; return problems. It stays the same review."""
-        latest = self._latest() if self.exists else {}
+        latest = self._copy() or self._present()
         if isinstance(latest, str):
-            return [latest]
-        if not latest or self._is_foreign(latest, ledger):
+            return [f"{_LABEL} {latest}"]
+        if latest is None or self._is_foreign(latest, ledger):
             return []
         return self._save(_render_again(ledger, latest, at))
 
     def restore(self, ledger: Ledger, at: str) -> list[str]:
         """Put back what awf wrote, if somebody changed it; return problems."""
-        copy = self._stamps.read_copy(LATEST)
-        document = _parse(copy) if copy is not None else None
-        if not isinstance(document, dict):
+        copy = self._copy()
+        if copy is None:
             return self.refresh(ledger, at)
-        return [] if self._read() == copy else self._save(document)
+        return [] if self._present() == copy else self._save(copy)
 
     def read_edits(self, ledger: Ledger, at: str, by: str) -> ViewEdits:
         """What was changed in the latest verdict since awf wrote it; it is read only if its times or size changed."""
-        copy = self._stamps.read_copy(LATEST)
-        written = self._stamps.files.get(LATEST)
-        try:
+        written, stamp = self._stamps.files.get(LATEST), None
+        with suppress(OSError):
             stamp = stamp_of(self.path.lstat())
-        except (FileNotFoundError, NotADirectoryError):
-            return ViewEdits() if copy is None else ViewEdits(problems=(f"{_LABEL} was removed; it is put back",))
-        except OSError:  # reading it says what is wrong
-            stamp = (0, 0, 0)
-        if written and written.stamp == stamp:
+        if stamp and written and written.stamp == stamp:
             return ViewEdits()
-        data = self._read()
-        document = _parse(data) if isinstance(data, bytes) else data
-        if not isinstance(document, dict):
+        copy, document = self._copy(), self._present()
+        if document is None:
+            return ViewEdits(problems=(f"{_LABEL} was removed; it is put back",) if copy else ())
+        if isinstance(document, str):
             return ViewEdits(problems=(f"{_LABEL} {document}; it was moved aside and put back",))
-        if copy is not None and data in (copy, self._stamps.read_copy(_NEXT)):  # it was only touched
-            self._stamps.record(LATEST, stamp, "", digest(copy))
+        if stamp and copy and document in (copy, self._copy(_NEXT)):  # only its times changed
+            self._stamps.record(LATEST, stamp, "", "")
             return ViewEdits()
-        base = _parse(copy) if copy is not None else None
-        if not isinstance(base, dict):
-            base = {"findings": []} if self._is_foreign(document, ledger) else _render_again(ledger, document)
-        return read_verdict_edits(document, base, ledger.findings, at=at, by=by)
+        if copy is None:
+            copy = {"findings": []} if self._is_foreign(document, ledger) else _render_again(ledger, document)
+        return read_verdict_edits(document, copy, ledger.findings, at=at, by=by)
 
     def _is_foreign(self, document: Mapping[str, Any], ledger: Ledger) -> bool:
         """Whether another program wrote a verdict: awf has no trace of it."""
-        if self._stamps.read_copy(LATEST) is not None or LATEST in self._stamps.files:
+        if self._copy() is not None or LATEST in self._stamps.files:
             return False
         if document["reviewId"] in {review_id(passed) for passed in ledger.passes.values()}:
             return False
-        return not any(item.get("x_finding") in ledger.findings for item in items_of(document))
+        return not any(str(item.get("x_finding")) in ledger.findings for item in items_of(document))
 
-    def _latest(self) -> dict[str, Any] | str:
-        """The latest verdict as awf wrote it, else as it is, or why there is none to continue from."""
-        copy = self._stamps.read_copy(LATEST)
-        if copy is not None and isinstance(document := _parse(copy), dict):
-            return document
+    def _copy(self, name: str = LATEST) -> dict[str, Any] | None:
+        """The latest verdict as awf wrote it."""
+        data = self._stamps.read_copy(name)
+        document = _parse(data) if data is not None else None
+        return document if isinstance(document, dict) else None
+
+    def _present(self) -> dict[str, Any] | str | None:
+        """The verdict in the file, or why it is not one; None if there is no file."""
         data = self._read()
-        if data is None:
-            return f"there is no {_LABEL}; run a full review first"
-        found = _parse(data) if isinstance(data, bytes) else data
-        return f"{_LABEL} {found}" if isinstance(found, str) else found
+        return _parse(data) if isinstance(data, bytes) else data
 
     def _read(self) -> bytes | str | None:
-        """The content of the file, or why it cannot be read; None if there is no file."""
         if os.path.lexists(self._folder) and not (self._folder.is_dir() and files.is_inside(self._root, self._folder)):
             return "is not in a directory of this repository"
         try:
-            return files.read_file(self.path)
+            with explain_errors(f"{_LABEL} cannot be read"), suppress(NotADirectoryError):
+                return files.read_file(self.path)
         except files.NotAFile as error:
             return str(error)
-        except NotADirectoryError:
-            return None
-        except OSError as error:
-            raise AwfError(f"{_LABEL} cannot be read: {error.strerror}", help=_HELP) from error
+        return None
 
     def _save(self, document: Mapping[str, Any]) -> list[str]:
         if fault := check_document(document):
             raise AwfError(f"this verdict cannot be written: {fault}")
-        try:
+        with explain_errors(f"{DIRECTORY} cannot be used"):
             moved = files.ensure_directory(self._folder, self._root)
-        except OSError as error:
-            raise AwfError(f"{DIRECTORY} cannot be used: {error.strerror}", help=_HELP) from error
         with files.lock_directory(self._folder):
             problems = [*([moved] if moved else []), *self._make_room(document)]
             self._replace(document)
@@ -158,18 +150,18 @@ class VerdictFile:
     def _make_room(self, document: Mapping[str, Any]) -> Iterator[str]:
         """Archive the latest verdict under its own id, unless it is a quick one or the same review."""
         data, copy = self._read(), self._stamps.read_copy(LATEST)
-        found = _parse(data) if isinstance(data, bytes) else data
+        source = copy if copy is not None else data
+        latest = _parse(source) if isinstance(source, bytes) else source
+        found = latest if data == source else (_parse(data) if isinstance(data, bytes) else data)
         if isinstance(found, str):
             yield f"{_LABEL} {found}; it was moved aside to {files.move_aside(self.path)}"
-        source = copy if copy is not None else data
-        latest = _parse(source) if isinstance(source, bytes) else None
         if not isinstance(latest, dict) or not isinstance(source, bytes):
             return
         if latest["mode"] == "quick" or latest["reviewId"] == document["reviewId"]:
             return
         name = f"review-{latest['reviewId']}.json"
         archived, number = name, 1
-        while not (_has_content(self._folder / archived, source) or files.create_file(self._folder / archived, source)):
+        while not (has_content(self._folder / archived, source) or files.create_file(self._folder / archived, source)):
             number += 1
             archived = f"review-{latest['reviewId']}.{number}.json"
         if archived != name:
@@ -182,10 +174,10 @@ class VerdictFile:
             files.write_file(self._folder / ABORT, _abort_reason(document).encode())
         data = strict_json.dumps(document)
         self._stamps.save_copy(_NEXT, data)  # if awf is killed here, the file has one of the two known contents
-        if not _has_content(self.path, data):
+        if not has_content(self.path, data):
             files.write_file(self.path, data)
         self._stamps.save_copy(LATEST, data)
-        self._stamps.record(LATEST, stamp_of(self.path.lstat()), "", digest(data))
+        self._stamps.record(LATEST, stamp_of(self.path.lstat()), "", "")
         if not aborts:
             files.remove_file(self._folder / ABORT)
 
@@ -236,13 +228,6 @@ def _render_again(ledger: Ledger, latest: Mapping[str, Any], at: str = "") -> di
         report_path=latest["reportPath"],
         **header,
     )
-
-
-def _has_content(path: Path, data: bytes) -> bool:
-    try:
-        return files.read_file(path, len(data)) == data
-    except (files.NotAFile, FileNotFoundError):
-        return False
 
 
 def _parse(data: bytes) -> dict[str, Any] | str:

@@ -1,10 +1,13 @@
 """The formats by name, and which one some bytes are in."""
 
 import json
+import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.findings.formats import EXPORT_FORMATS, FORMATS, IMPORT_FORMATS, detect
@@ -62,6 +65,21 @@ def test_every_reader_reports_a_file_that_is_not_its_own(name: str) -> None:
     assert (found.reviewer, found.status, found.format) == ("r", ReportStatus.MALFORMED, name)
 
 
+@pytest.mark.parametrize("name", IMPORT_FORMATS)
+@given(st.binary(max_size=100))
+def test_no_bytes_make_a_reader_raise(name: str, data: bytes) -> None:
+    """Whatever the bytes are, there is a report, and it is not a clean one."""
+    assert FORMATS[name].read(data).status is not ReportStatus.EMPTY
+
+
+def test_a_file_is_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A larger file is malformed."""
+    data = (SAMPLES / "ruff.sarif").read_bytes()
+    monkeypatch.setattr("pipeline.findings.formats.items.MAX_BYTES", len(data) - 1)
+    assert FORMATS["sarif"].read(data).status is ReportStatus.MALFORMED
+    assert FORMATS["sarif"].read(data[:-1], reviewer="r").reviewer == "r"
+
+
 @pytest.mark.parametrize("name", EXPORT_FORMATS)
 def test_every_writer_writes_an_empty_ledger(name: str) -> None:
     """No findings is something to write, too."""
@@ -78,3 +96,39 @@ def test_a_tool_stage_takes_every_format_that_can_be_imported() -> None:
 def test_no_bytes_make_it_raise(data: bytes, name: str) -> None:
     """Whatever the bytes are, there is an answer."""
     assert detected(data, name) in {None, *IMPORT_FORMATS}
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+ITEMS: dict[str, Callable[[Any], int]] = {
+    "ruff.sarif": lambda whole: sum(len(run["results"]) for run in whole["runs"]),
+    "bandit.sarif": lambda whole: sum(len(run["results"]) for run in whole["runs"]),
+    "eslint.json": lambda whole: sum(len(file["messages"]) for file in whole),
+    "ruff.rdjson": lambda whole: len(whole["diagnostics"]),
+}
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(sorted(ITEMS)), st.randoms(use_true_random=False), JSON)
+def test_a_damaged_file_loses_no_item(name: str, chance: random.Random, other: Any) -> None:
+    """Any part of a real file replaced by anything: each item is read or unreadable, or the file is malformed."""
+    whole = json.loads((SAMPLES / name).read_bytes())
+    replace_one_part(whole, chance, other)
+    format = FORMATS[OF[Path(name).suffix]]
+    found = format.read(json.dumps(whole).encode())
+    if found.inputs:
+        assert found.inputs >= ITEMS[name](whole)
+    else:
+        assert found.status in (ReportStatus.MALFORMED, ReportStatus.EMPTY)
+
+
+def replace_one_part(value: Any, chance: random.Random, other: Any) -> None:
+    key = chance.choice(list(value) if isinstance(value, dict) else list(range(len(value))))
+    inner = value[key]
+    if isinstance(inner, dict | list) and inner and chance.random() < 0.8:
+        replace_one_part(inner, chance, other)
+    else:
+        value[key] = other

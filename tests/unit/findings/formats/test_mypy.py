@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pipeline.findings.formats import FORMATS
 from pipeline.findings.model import Category, ReportStatus, Severity
@@ -89,9 +87,3 @@ def test_paths_are_made_relative_to_the_root() -> None:
     found = read(b"/srv/shop/a.py:1: error: Bad\n/etc/b.py:1: error: Bad\n", root="/srv/shop", reviewer="types")
     assert [finding.locations[0].path for finding in found.findings] == ["a.py", "/etc/b.py"]
     assert found.findings[0].reviewer == "types"
-
-
-@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
-def test_no_bytes_make_it_raise(data: bytes) -> None:
-    """Whatever the bytes are, there is a report."""
-    assert read(data).reviewer == "mypy"

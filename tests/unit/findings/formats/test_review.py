@@ -1,7 +1,6 @@
 """A reviewer's return is read to the letter: nothing is guessed, nothing is repaired, and nothing is lost silently."""
 
 import json
-import time
 from dataclasses import replace
 from importlib import resources
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft7Validator
 from pydantic import ValidationError
 from tests.unit.findings.strategies import ledgers
 
@@ -48,19 +48,19 @@ def written(*found: Finding) -> dict[str, Any]:
 
 
 def only(document: Any) -> RawFinding:
-    (claim,) = decoded(document).findings
-    return claim
+    (raw,) = decoded(document).findings
+    return raw
 
 
-def test_a_whole_item_is_a_claim_in_our_words() -> None:
+def test_a_whole_item_is_a_raw_finding() -> None:
     """003-02, 003-04, 003-08, 003-09, C-14, C-16: every field of the full form has its place."""
-    claim = only(returned(ITEM))
-    assert (claim.input_id, claim.reviewer, claim.title) == ("security#1", "security", ITEM["title"])
-    assert (claim.severity, claim.confidence.value, claim.category) == ("high", 75, "security")
-    assert (claim.impact, claim.fix) == (ITEM["why_it_matters"], ITEM["suggested_fix"])
-    assert (claim.autofix_class, claim.owner) == ("gated_auto", "downstream-resolver")
-    assert (claim.requires_verification, claim.pre_existing) == (True, False)
-    assert [(place.path, place.start, place.end) for place in claim.locations] == [("src/cache.py", 36, None)]
+    raw = only(returned(ITEM))
+    assert (raw.input_id, raw.reviewer, raw.title) == ("security#1", "security", ITEM["title"])
+    assert (raw.severity, raw.confidence.value, raw.category) == ("high", 75, "security")
+    assert (raw.impact, raw.fix) == (ITEM["why_it_matters"], ITEM["suggested_fix"])
+    assert (raw.autofix_class, raw.owner) == ("gated_auto", "downstream-resolver")
+    assert (raw.requires_verification, raw.pre_existing) == (True, False)
+    assert [(place.path, place.start, place.end) for place in raw.locations] == [("src/cache.py", 36, None)]
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_a_whole_item_is_a_claim_in_our_words() -> None:
 )
 def test_what_a_reviewer_would_do_is_implied(said: dict[str, Any], action: str) -> None:
     """002-04, 002-17, 003-19: by class and fix; the format names no action, and no title for people either."""
-    claim = only(returned({**ITEM, **said}))
-    assert (claim.action, claim.plain_title) == (action, "")
+    raw = only(returned({**ITEM, **said}))
+    assert (raw.action, raw.plain_title) == (action, "")
 
 
 def test_the_compact_form_is_a_return_too_and_not_an_artifact() -> None:
@@ -171,23 +171,23 @@ def test_what_two_readers_could_take_differently_is_malformed(data: bytes) -> No
         ("suggested_fix", 3),
     ],
 )
-def test_an_item_that_cannot_be_a_claim_is_rejected_alone(key: str, value: Any) -> None:
-    """003-03 to 003-12, 003-20: one bad field rejects one item, with the reason; the others stand."""
+def test_one_bad_item_is_unreadable_and_the_others_stay(key: str, value: Any) -> None:
+    """003-03 to 003-12, 003-20: one bad field makes one item unreadable, and names the field."""
     result = decoded(returned(ITEM, {**ITEM, key: value}, ITEM))
-    assert [claim.input_id for claim in result.findings] == ["security#1", "security#3"]
-    (rejected,) = result.unreadable
-    assert rejected.input_id == "security#2"
-    assert f"`{key}" in rejected.reason
+    assert [raw.input_id for raw in result.findings] == ["security#1", "security#3"]
+    (item,) = result.unreadable
+    assert item.input_id == "security#2"
+    assert f"`{key}" in item.reason
 
 
 @pytest.mark.parametrize("key", sorted(set(COMPACT) - {"suggested_fix"}))
-def test_an_item_without_a_required_field_is_rejected(key: str) -> None:
+def test_an_item_without_a_required_field_is_unreadable(key: str) -> None:
     """003-02: all but the fix are required."""
     result = decoded(returned({name: value for name, value in ITEM.items() if name != key}))
     assert [item.reason for item in result.unreadable] == [f"`{key}` is missing"]
 
 
-def test_every_item_is_a_claim_or_rejected() -> None:
+def test_every_item_is_read_or_unreadable() -> None:
     """003-20: what is no object is counted too."""
     result = decoded(returned(ITEM, 7, None, [], {}))
     assert (result.inputs, len(result.findings)) == (5, 1)
@@ -195,9 +195,9 @@ def test_every_item_is_a_claim_or_rejected() -> None:
 
 
 def test_a_title_may_have_a_hundred_characters() -> None:
-    """003-03: a longer one is a fault, many words are not."""
-    assert only(returned({**ITEM, "title": "x" * 100})).title == "x" * 100
-    assert only(returned({**ITEM, "title": "a b c d e f g h i j k"})).title == "a b c d e f g h i j k"
+    """003-03: more than ten words are noted, but no fault."""
+    assert only(returned({**ITEM, "title": "x" * 100})).notes == ()
+    assert len(only(returned({**ITEM, "title": "a b c d e f g h i j k"})).notes) == 1
 
 
 def test_nothing_found_is_an_answer() -> None:
@@ -219,17 +219,17 @@ def test_unknown_keys_are_kept() -> None:
 
 def test_half_of_a_character_does_not_cost_the_return() -> None:
     """An agent that was cut in the middle of a pair of surrogates wrote a text that no file can hold."""
-    claim = only(json.loads('{"a":0}') | returned({**ITEM, "title": "half \ud83d of it", "tags": ["\udc00"]}))
-    assert (claim.title, claim.ext["review"]["tags"]) == ("half \ufffd of it", ["\ufffd"])
+    raw = only(json.loads('{"a":0}') | returned({**ITEM, "title": "half \ud83d of it", "tags": ["\udc00"]}))
+    assert (raw.title, raw.ext["review"]["tags"]) == ("half \ufffd of it", ["\ufffd"])
 
 
 def test_a_path_that_begins_at_the_root_is_made_relative() -> None:
     """003-05: paths are relative to the root of the repository; others are left for the intake to judge."""
     item = {**ITEM, "file": "/repo/src/a.py", "evidence": ["/repo/src/a.py:3 -- x = compute(y)"]}
-    (claim,) = decoded(returned(item), root="/repo").findings
-    assert (claim.locations[0].path, claim.evidence[0].path) == ("src/a.py", "src/a.py")
-    (claim,) = decoded(returned({**ITEM, "file": "/repository/a.py"}), root="/repo").findings
-    assert claim.locations[0].path == "/repository/a.py"
+    (raw,) = decoded(returned(item), root="/repo").findings
+    assert (raw.locations[0].path, raw.evidence[0].path) == ("src/a.py", "src/a.py")
+    (raw,) = decoded(returned({**ITEM, "file": "/repository/a.py"}), root="/repo").findings
+    assert raw.locations[0].path == "/repository/a.py"
 
 
 @pytest.mark.parametrize(
@@ -270,11 +270,11 @@ def test_what_is_encoded_is_a_sound_artifact_and_says_the_same(found: list[Findi
         ReviewItem.model_validate(item)
     result = decoded(document)
     assert (result.reviewer, result.unreadable) == ("awf", ())
-    for finding, claim in zip(found, result.findings, strict=True):
+    for finding, raw in zip(found, result.findings, strict=True):
         for name in ("title", "severity", "impact", "fix", "autofix_class", "owner", "pre_existing"):
-            assert getattr(claim, name) == getattr(finding, name), name
-        assert claim.system_breaking == finding.system_breaking
-        assert [item.raw for item in claim.evidence] == [review.format_evidence(item) for item in finding.evidence]
+            assert getattr(raw, name) == getattr(finding, name), name
+        assert raw.system_breaking == finding.system_breaking
+        assert [item.raw for item in raw.evidence] == [review.format_evidence(item) for item in finding.evidence]
 
 
 def test_a_long_title_is_cut_and_comes_back_whole() -> None:
@@ -352,23 +352,15 @@ def test_a_text_without_a_return_has_none(text: str) -> None:
     assert review.find_reviews(text) == []
 
 
-@pytest.mark.parametrize("piece", ['{"a":', '{"a":{"b":[', '{"reviewer": "', "{{{", '{"a": 1} '])
-def test_a_long_text_is_searched_once(piece: str) -> None:
-    """Many openings that lead nowhere take no time to speak of."""
-    started = time.perf_counter()
-    review.find_reviews(piece * (200_000 // len(piece)))
-    assert time.perf_counter() - started < 5
-
-
-SCHEMA = json.loads(resources.files("pipeline.findings.formats").joinpath("findings-schema.json").read_text())
+SCHEMA = Draft7Validator(
+    json.loads(resources.files("pipeline.findings.formats").joinpath("findings-schema.json").read_text())
+)
 
 
 @pytest.mark.parametrize("item", [ITEM, {**ITEM, "suggested_fix": None}])
 def test_the_shipped_schema_allows_what_we_allow(item: dict[str, Any]) -> None:
     """003-01 to 003-14: the models follow the schema that is shipped with the package."""
-    jsonschema = pytest.importorskip("jsonschema", reason="the development lock does not have it yet")
-    jsonschema.Draft7Validator.check_schema(SCHEMA)
-    jsonschema.validate(returned(item), SCHEMA)
+    SCHEMA.validate(returned(item))
     ReviewItem.model_validate(item)
 
 
@@ -376,11 +368,10 @@ def test_the_shipped_schema_allows_what_we_allow(item: dict[str, Any]) -> None:
 @settings(max_examples=60, deadline=None)
 def test_what_the_shipped_schema_refuses_we_refuse(data: st.DataObject) -> None:
     """003-02 to 003-12: whatever one field is changed to, we are as strict as the schema, or stricter."""
-    jsonschema = pytest.importorskip("jsonschema", reason="the development lock does not have it yet")
     odd: st.SearchStrategy[Any] = (
         st.none() | st.booleans() | st.integers(-1, 101) | st.floats(0, 100) | st.text(max_size=3) | st.just([])
     )
     item = {**ITEM, data.draw(st.sampled_from(sorted(ITEM))): data.draw(odd)}
-    if not jsonschema.Draft7Validator(SCHEMA).is_valid(returned(item)):
+    if not SCHEMA.is_valid(returned(item)):
         with pytest.raises(ValidationError):
             ReviewItem.model_validate(item)

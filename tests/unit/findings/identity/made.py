@@ -7,7 +7,7 @@ from typing import Any
 from pipeline.findings.events import Pass
 from pipeline.findings.fingerprints import VERDICT, add_fingerprints, finding_id, signature
 from pipeline.findings.linemap import LineMap
-from pipeline.findings.match import MatchFeatures, Matching, match
+from pipeline.findings.match import Matching, match
 from pipeline.findings.model import (
     Category,
     Confidence,
@@ -43,32 +43,6 @@ class Files:
     def lines(self, path: str) -> Sequence[str] | None:
         """The lines of one of them."""
         return self.texts.get(path)
-
-
-def anchor(at: int = 0, words: str = "abc", **more: Any) -> MatchFeatures:
-    """A finding as matching sees it; each letter is a word of its title."""
-    values: dict[str, Any] = {
-        "sources": frozenset(),
-        "unreadable": False,
-        "names": (),
-        "ids": (),
-        "loose": "",
-        "path": "a.py",
-        "line": 3,
-        "mapped": False,
-        "kept": False,
-        "text": "check(x)",
-        "distinctive": True,
-        "once": False,
-        "nth": "1/1",
-        "window": (),
-        "symbol": "",
-        "category": Category.SECURITY,
-        "words": frozenset(words),
-        "claim": frozenset(words),
-        "active": True,
-    }
-    return MatchFeatures(at=at, **values | more)
 
 
 def draft(
@@ -122,11 +96,6 @@ def found(
 ) -> Matching:
     """What matching makes of findings before and after an edit."""
     return match(known(before, old), add_fingerprints(after, new), {"one": lines} if lines else None)
-
-
-def tiers(matching: Matching) -> dict[int, str]:
-    """The tier of each draft that is known."""
-    return {one.draft: one.tier for one in matching.matches}
 
 
 def assessment(id: str = "two", **more: Any) -> Pass:
