@@ -131,13 +131,26 @@ def reported_by_three(project: Path, *names: str) -> list[str]:
 
 
 def test_three_reviewers_of_one_defect_are_one_line_of_work(awf: Awf, project: Path) -> None:
-    """0-20: one line in the list with three reviewers; the same pass again adds nothing."""
+    """0-20: one line in the list with three reviewers, each with its own text; the same pass again adds nothing."""
     done = taken(awf, *reported_by_three(project))
     assert (done["dispositions"]["surviving"], done["dispositions"]["merged"]) == (1, 2)
     (row,) = listed(awf)
     assert (sorted(row["sources"]), row["agreement"]) == (sorted(THREE), 3)
+    assert len(row["members"]) == 2
+    shown = json.loads(awf("findings", "show", str(row["number"]), "--json").stdout)
+    assert {shown["title"], *(member["title"] for member in shown["members"])} == set(THREE.values())
     taken(awf, *reported_by_three(project))
     assert [again["id"] for again in listed(awf)] == [row["id"]]
+
+
+def test_what_a_person_split_stays_split(awf: Awf, project: Path) -> None:
+    """0-20: a member that was separated is a line of work of its own, also when all three report again."""
+    taken(awf, *reported_by_three(project))
+    (row,) = listed(awf)
+    assert awf("findings", "split", row["members"][0]).returncode == 0
+    assert len(listed(awf)) == 2
+    taken(awf, *reported_by_three(project))
+    assert len(listed(awf)) == 2
 
 
 def test_a_dismissed_cluster_stays_dismissed_whoever_reports_it(awf: Awf, project: Path) -> None:

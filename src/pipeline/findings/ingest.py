@@ -94,6 +94,7 @@ def ingest(
     files = RepositoryFiles(info.root)
     raw = sorted((item for report in reports for item in normalize(report, files)), key=_path)
     groups = group_equal(check_evidence(item, files) for item in raw)
+    del raw  # a hundred thousand items are not kept twice
     drafts = add_fingerprints(number_equal_signatures([draft(group, passed) for group in groups]), files)
 
     maps = line_maps(ledger, GitHistory(info.root, info.environment), info.tree)
@@ -103,19 +104,19 @@ def ingest(
     dismissed = dismissed_drafts(ledger, matching.matches, drafts, info.at)
     decisions = decide(drafts, _leaders(drafts, matching, ledger, dismissed), dismissed)
 
-    unreadable = {item.input_id for group in groups for item in group if item.unreadable}
     items = [*harmless_outcomes(reports), *item_outcomes(groups, decisions)]
+    unreadable = {item.input_id for group in groups for item in group if item.unreadable}
     demoted = [one for one, (kind, _) in zip(drafts, decisions.outcomes, strict=True) if kind is Disposition.DEMOTED]
     covered = _without_dismissed(coverage(reports, unreadable, demoted), items)
     passed = replace(passed, entries=tuple(sorted(items, key=_by_input)), coverage=covered)
+    del reports, groups, drafts, items  # as above
 
     code = CodeState(files, maps, dict(_fixed_lines(ledger, maps)))
-    events, ids = transitions(ledger, matching, decisions, passed, info.at, code)
-    found = _findings(decisions, ids)
-    passed = replace(passed, finding_ids=tuple(dict.fromkeys(finding.id for finding in found)))
-    shown = (one for index, one in zip(_leading(decisions), found, strict=True) if index not in dismissed)
-    events = [*answers, PassRecorded(at=info.at, assessment=passed), *events]
-    return IngestResult(passed, tuple(events), tuple(shown))
+    events, found = transitions(ledger, matching, decisions, passed, info.at, code)
+    leading = _leading(decisions)
+    passed = replace(passed, finding_ids=tuple(dict.fromkeys(found[index].id for index in leading)))
+    shown = tuple(found[index] for index in leading if index not in dismissed)
+    return IngestResult(passed, (*answers, PassRecorded(at=info.at, assessment=passed), *events), shown)
 
 
 def _new_pass(info: PassInfo, ledger: Ledger) -> Pass:
@@ -189,10 +190,6 @@ def _leading(decisions: Decisions) -> list[int]:
     kept = (index for index in range(len(decisions.drafts)) if decisions.is_kept(index))
     alone = (index for index in kept if index not in decisions.leaders)
     return sorted(alone, key=lambda index: rank(decisions.whole(index)))
-
-
-def _findings(decisions: Decisions, ids: Sequence[str]) -> list[Finding]:
-    return [replace(decisions.whole(index), id=FindingId(ids[index])) for index in _leading(decisions)]
 
 
 def _without_dismissed(coverage: Coverage, items: Iterable[ItemOutcome]) -> Coverage:

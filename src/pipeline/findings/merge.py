@@ -7,7 +7,6 @@ stays as votes. The confidence gate comes late on purpose: two doubtful items th
 from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import chain, islice
 from posixpath import dirname
 from typing import Any, TypeVar
@@ -46,6 +45,7 @@ _WORDS = ("impact", "fix", "plain_title", "reproduction", "min_fix_scope")
 _FROM_WORST = (
     ReportStatus.MISSING, ReportStatus.MALFORMED, ReportStatus.PARTIAL, ReportStatus.RETURNED, ReportStatus.EMPTY,
 )  # fmt: skip
+_MUST, _SUGGEST = GateDecision(value=Gate.MUST), GateDecision(value=Gate.SUGGEST)
 _Part = TypeVar("_Part")
 
 
@@ -279,10 +279,10 @@ def decide(drafts: Sequence[Finding], leaders: Mapping[int, int], dismissed: Map
             result = Disposition.MERGED, f"clustered with {drafts[leaders[index]].votes[0].input_id}"
         outcomes.append(result)
     return Decisions(
-        drafts=tuple(replace(finding, gate=gate(finding)) for finding in drafts),
+        drafts=tuple(_gated(finding) for finding in drafts),
         outcomes=tuple(outcomes),
         leaders=leaders,
-        clusters={leader: replace(finding, gate=gate(finding)) for leader, finding in clusters.items()},
+        clusters={leader: _gated(finding) for leader, finding in clusters.items()},
         dismissed=dismissed,
     )
 
@@ -304,14 +304,8 @@ def outcome(finding: Finding) -> tuple[Disposition, str]:
     return Disposition.SURVIVING, "kept"
 
 
-@cache
-def _decision(gate: Gate) -> GateDecision:
-    """One object for each: a hundred thousand findings share them."""
-    return GateDecision(value=gate)
-
-
-def gate(finding: Finding) -> GateDecision:
-    """Whether a finding blocks the change."""
+def _gated(finding: Finding) -> Finding:
+    """The finding with the decision whether it blocks the change."""
     must = finding.unreadable or (
         finding.severity.rank <= Severity.HIGH.rank
         and not finding.pre_existing
@@ -319,7 +313,8 @@ def gate(finding: Finding) -> GateDecision:
         and finding.autofix_class is not AutofixClass.ADVISORY
         and passes(finding.severity, finding.confidence)
     )
-    return _decision(Gate.MUST if must else Gate.SUGGEST)
+    gate = _MUST if must else _SUGGEST
+    return finding if finding.gate == gate else replace(finding, gate=gate)
 
 
 def rank(finding: Finding) -> tuple[Any, ...]:

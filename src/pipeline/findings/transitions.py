@@ -84,8 +84,8 @@ def dismissed_drafts(ledger: Ledger, matches: Iterable[Match], drafts: Sequence[
 
 def transitions(
     ledger: Ledger, matching: Matching, decisions: Decisions, passed: Pass, at: str, code: "CodeState"
-) -> tuple[list[LedgerEvent], list[str]]:
-    """The events of a pass, and for each draft the id of the finding that stands for it; empty if there is none.
+) -> tuple[list[LedgerEvent], dict[int, Finding]]:
+    """The events of a pass, and by draft the finding that stands for it, as the pass reports it.
 
     A draft below the gate raises nothing and changes nothing, but what it is about counts as reported.
     """
@@ -97,7 +97,7 @@ def transitions(
     for id in matching.unseen:
         if id not in mentioned:
             work.not_reported(ledger.findings[id])
-    return work.events, [work.ids.get(index, "") for index in range(len(decisions.drafts))]
+    return work.events, work.found
 
 
 class _PassEvents:
@@ -107,13 +107,14 @@ class _PassEvents:
         self.ledger, self.decisions, self.passed, self.at, self.code = ledger, decisions, passed, at, code
         self.scope = ReviewScope.of(passed.coverage)
         self.events: list[LedgerEvent] = []
-        self.ids: dict[int, str] = {}  # by draft, of the finding that stands for it
+        self.found: dict[int, Finding] = {}  # by draft, the finding that stands for it
 
     def report_again(self, matches: Sequence[Match]) -> None:
         """Known findings that were reported again; a member of a cluster stands for its leader if that was not."""
         kept = [one for one in matches if self.decisions.is_kept(one.draft)]
         direct = {one.known for one in kept}
-        self.ids.update((one.draft, self.ledger.leader(one.known)) for one in matches)
+        for one in matches:
+            self.found[one.draft] = replace(self.decisions.whole(one.draft), id=self.ledger.leader(one.known))
         for one in kept:
             known, whole = self.ledger.findings[one.known], self.ledger.findings[self.ledger.leader(one.known)]
             dismissed = one.draft in self.decisions.dismissed
@@ -139,13 +140,13 @@ class _PassEvents:
             draft = self.decisions.clusters.get(index, self.decisions.drafts[index])
             id = finding_id(draft.signature, taken)
             taken.add(id)
-            self._raise(id, draft)
-            self.ids[index] = self.ids[leaders[index]] if index in leaders else id
-            if self.ids[index] != id:
-                self._link(id, DUPLICATE_OF, self.ids[index], CLUSTERED)
+            raised = self._raise(id, draft)
+            self.found[index] = self.found[leaders[index]] if index in leaders else raised
+            if index in leaders:
+                self._link(id, DUPLICATE_OF, self.found[index].id, CLUSTERED)
             if index not in doubtful:  # what may be a known finding was not made by its fix
                 self._blame(id, draft, "it is on lines that this fix wrote")
-            elif (may_be := self.ledger.leader(doubtful[index].known)) != self.ids[index]:
+            elif (may_be := self.ledger.leader(doubtful[index].known)) != self.found[index].id:
                 self._link(id, MAY_BE, may_be, f"{doubtful[index].strength} match")
 
     def not_reported(self, known: Finding) -> None:
@@ -221,7 +222,7 @@ class _PassEvents:
                 reason = _reopening_reason(known, reported, draft, self.at)
                 self._set_state(known, FindingState.REOPENED, reason)
 
-    def _raise(self, id: FindingId, draft: Finding) -> None:
+    def _raise(self, id: FindingId, draft: Finding) -> Finding:
         names = (*draft.aliases, draft.fingerprints.get(VERDICT, ""))
         finding = replace(
             draft,
@@ -235,6 +236,7 @@ class _PassEvents:
             updated_at=self.at,
         )
         self.events.append(FindingRaised(at=self.at, finding=finding))
+        return finding
 
     def _set_state(self, known: Finding, state: FindingState, note: str) -> None:
         by, pass_id = Actor.ORCHESTRATOR, self.passed.id

@@ -115,8 +115,9 @@ def second(
     matching = match(tuple(ledger.findings.values()), drafts, maps)
     decisions = decide(drafts, {}, dismissed_drafts(ledger, matching.matches, drafts, SECOND))
     code = CodeState(new, maps or {}, fixes or {})
-    done, ids = transitions(ledger, matching, decisions, passed or assessment(), SECOND, code)
-    return Second(ledger, done, tuple(ids), decisions)
+    done, found = transitions(ledger, matching, decisions, passed or assessment(), SECOND, code)
+    ids = tuple(str(found[index].id) if index in found else "" for index in range(len(drafts)))
+    return Second(ledger, done, ids, decisions)
 
 
 def voted(finding: Finding) -> Finding:
