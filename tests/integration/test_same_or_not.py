@@ -83,6 +83,17 @@ def test_the_same_defect_by_two_sources_is_one(awf: Awf, project: Path) -> None:
     assert (again["new"], len(listed(awf))) == ([], 1)
 
 
+@pytest.mark.parametrize("off", [0, 1])
+def test_an_edited_line_keeps_its_finding(awf: Awf, project: Path, off: int) -> None:
+    """0-24: the file was edited, the defect is still there; the report is reworded, and may be a line off."""
+    (old,) = taken(awf, reviewed(project / "review.json", "Command injection in remove"))["new"]
+    changed = ["import shlex", *CODE.replace(LINE, 'os.system("rm -f " + name)').splitlines()]
+    (project / "src/a.py").write_text("\n".join(changed) + "\n")
+    told = item("Unsafe command injection", 6 + off, changed[5 + off].strip())
+    again = taken(awf, review(project / "review.json", told, reviewer="correctness"))
+    assert (again["new"], [row["id"] for row in listed(awf)]) == ([], [old])
+
+
 @pytest.mark.parametrize(("status", "state"), [("wont-fix", "wont_fix"), ("fixed", "verified_fixed")])
 def test_a_guess_inherits_nothing_and_reopens_nothing(awf: Awf, project: Path, status: str, state: str) -> None:
     """0-22: what may be a settled finding is new, names it wherever it is shown, and leaves it alone."""
