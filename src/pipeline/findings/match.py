@@ -31,7 +31,7 @@ REACH = 3  # lines that a reviewer may be off
 ENOUGH = 1.3  # what place and claim must add up to; measured on histories of real code (docs/benchmarks.md)
 
 _COMPARED = 16  # drafts of one place or text that a known finding is compared with: nothing here is quadratic
-_LEAST_PLACE = 0.5
+_LEAST_PLACE = 0.5  # below it there are hints only
 _LONG = 24  # characters of a line that is the same one in another file
 _TITLES = 4  # the latest, of those that it was reported under
 _POSITION = re.compile(r"-[0-9a-f]{8}-\d+(?:-\d+)?$")  # how the id of a verdict file ends
@@ -178,7 +178,11 @@ def _keys(one: MatchFeatures) -> Iterator[Hashable]:
 
 
 def _compare(one: MatchFeatures, draft: MatchFeatures) -> _Pair | None:
-    """A pair that may be one defect, as a match or as a doubt; None for two that have nothing to do with each other."""
+    """A pair that may be one defect, as a match or as a doubt; None for two that have nothing to do with each other.
+
+    Place and claim count up to 1 each: the very line is not enough without a claim that agrees, nor the very title
+    without a place. Who said it, and a category that somebody chose, tip the scales.
+    """
     claim = _claim(one, draft)
     place, strength = _place(one, draft) if claim else (0.0, Strength.FUZZY)
     if not place:
