@@ -114,7 +114,7 @@ def draft(group: Sequence[RawFinding], passed: Pass) -> Finding:
     """One finding out of equal items, the first of which decides. It has no id yet, and its gate is not decided."""
     lead = group[0]
     evidence = _union(item.evidence for item in group)
-    told = {name: text for item in reversed(group) for name in _WORDS if (text := getattr(item, name))}
+    texts = {name: text for item in reversed(group) for name in _WORDS if (text := getattr(item, name))}
     agreement = len({item.reviewer for item in group})
     return Finding(
         id=FindingId(""),
@@ -124,7 +124,7 @@ def draft(group: Sequence[RawFinding], passed: Pass) -> Finding:
         fingerprints=_first_values(item.tool_ids for item in group),
         title=lead.title,
         scope=lead.scope or dirname(lead.locations[0].path if lead.locations else ""),
-        **told,
+        **texts,
         regression_tests=tuple(dict.fromkeys(test for item in group for test in item.regression_tests)),
         category=lead.category,
         severity=lead.severity,
