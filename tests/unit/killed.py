@@ -91,25 +91,25 @@ def workspace(root: Path) -> int:
             id = FindingId(f"fnd_{number:08x}")
             new.apply(FieldsEdited(at="2026-06-02T00:00:00Z", id=id, by="user", changes={"title": "new"}))
 
-        def records(place: Path = place) -> RecordDirectory:
-            return RecordDirectory(place, Stamps(place / "store", place))
+        def write(ledger: Ledger = new, place: Path = place) -> None:
+            stamps = Stamps(place / "store", place)
+            records = RecordDirectory(place, stamps)
+            records.write_findings(ledger, AT, "file")
+            stamps.save()
+            records.write_pass({"id": f"REV-{len(ledger.findings)}-abc", "finding_ids": []})
 
-        def write(records: Callable[[], RecordDirectory] = records, new: Ledger = new) -> None:
-            directory = records()
-            directory.write_findings(new, AT, "file")
-            directory.write_pass({"id": "REV-2-abc", "finding_ids": []})
-
-        records().write_findings(old, AT, "file")
+        write(old)
         if not killed(deaths + 1, write):
             return deaths
         for file in whole(place / ".wystack").values():
             assert file.get("title", "t") in ("t", "new"), file
-        edits = records().read_edits(new, AT, "file")
+        edits = RecordDirectory(place, Stamps(place / "store", place)).read_edits(new, AT, "file")
         assert (edits.events, edits.notes, edits.problems) == ((), (), ()), edits
         write()
         there = whole(place / ".wystack")
         assert sum(file.get("title") == "new" for file in there.values()) == 6, there
-        assert [name for name in there if "reviews" in name] == ["reviews/REV-2-abc.json"], there
+        passes = sorted(name for name in there if "reviews" in name)
+        assert passes == ["reviews/REV-4-abc.json", "reviews/REV-6-abc.json"], there
         deaths += 1
 
 
@@ -123,19 +123,18 @@ def verdict_file(root: Path) -> int:
         place = root / str(deaths)
         (place / "store").mkdir(parents=True)
 
-        def file(place: Path = place) -> VerdictFile:
-            return VerdictFile(place, Stamps(place / "store", place))
+        def write(review: tuple[Ledger, Pass] = second, place: Path = place) -> None:
+            stamps = Stamps(place / "store", place)
+            VerdictFile(place, stamps).write(*review, AT)
+            stamps.save()
 
-        def write(file: Callable[[], VerdictFile] = file) -> None:
-            file().write(*second, AT)
-
-        file().write(*first, AT)
+        write(first)
         if not killed(deaths + 1, write):
             return deaths
         latest = whole(place / ".code-review")["review-latest.json"]
         assert latest["reviewId"] in (old, new), latest
         assert latest["verdict"] != "ABORT" or (place / ".code-review" / ABORT).exists()
-        edits = file().read_edits(second[0], AT, "file")
+        edits = VerdictFile(place, Stamps(place / "store", place)).read_edits(second[0], AT, "file")
         assert (edits.events, edits.notes, edits.problems) == ((), (), ()), edits
         write()
         there = {name: one["reviewId"] for name, one in whole(place / ".code-review").items()}

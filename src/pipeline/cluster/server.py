@@ -194,3 +194,5 @@ class LoopThread:
             self.call(cancel_all(), _CLOSE_TIMEOUT)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSE_TIMEOUT)
+        if not self._thread.is_alive():
+            self._loop.close()

@@ -96,7 +96,7 @@ def test_every_page_shows_connection_problems(cluster: FakeClusterStore, writer:
 
 def test_findings_of_a_cluster_are_read_only(client: TestClient) -> None:
     """A decision about them is refused."""
-    for action in ("preview", "triage"):
+    for action in ("preview", "triage", "split"):
         form = {"id": "1", "as": "fixed"}
         response = client.post(f"/s/shop/findings/{action}", data=form, headers={"Origin": BASE})
         assert response.status_code == 409

@@ -177,7 +177,7 @@ def test_texts_of_runs_are_escaped(browser: Browser, writer: RunWriter) -> None:
     assert "&lt;script&gt;bad()" in client.get(RUNS).text
 
 
-@pytest.mark.parametrize("action", ["preview", "triage"])
+@pytest.mark.parametrize("action", ["preview", "triage", "split"])
 @pytest.mark.parametrize(
     "headers", [{}, {"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}]
 )

@@ -117,12 +117,12 @@ def test_read_only_offers_and_allows_no_decision(browser: Browser, root: Path) -
         text = client.get(path).text
         assert 'name="as"' not in text
         assert 'type="checkbox"' not in text
-    for action in ("preview", "triage"):
+    for action in ("preview", "triage", "split"):
         assert client.post(f"{FINDINGS}/{action}", data={"id": "1", **DISMISS}, headers=OURS).status_code == 403
     assert states(root) == [FindingState.OPEN] * 9
 
 
-@pytest.mark.parametrize("action", ["preview", "triage"])
+@pytest.mark.parametrize("action", ["preview", "triage", "split"])
 def test_the_address_of_a_decision_leads_back(browser: Browser, action: str) -> None:
     """Opening it again, as after a reload, leads to the findings."""
     assert browser().get(f"{FINDINGS}/{action}").headers["location"] == FINDINGS

@@ -90,25 +90,22 @@ def _miscounts(file: _File) -> Iterator[dict[str, str]]:
 
 
 def _read_item(item: Mapping[str, Any], input_id: str, reviewer: str) -> RawFinding:
-    told = _Message.model_validate(item)
-    if told.line and 0 < told.end_line < told.line:
-        raise ItemError(f"it ends on line {told.end_line}, before it starts on line {told.line}")
+    message = _Message.model_validate(item)
+    if message.line and 0 < message.end_line < message.line:
+        raise ItemError(f"it ends on line {message.end_line}, before it starts on line {message.line}")
+    end = (message.end_line or None) if message.line else None
     suppressed = None
-    if told.suppressions:
-        reasons = (suppression.justification for suppression in told.suppressions)
+    if message.suppressions:
+        reasons = (suppression.justification for suppression in message.suppressions)
         suppressed = next(filter(None, reasons), "suppressed in the source")
     return tool_finding(
         input_id,
         reviewer,
-        told.message,
-        _SEVERITY[told.severity],
-        category_of_rule(FORMAT, told.rule_id),
-        fix=replacement_text(told.fix.text) if told.fix else None,
-        locations=(
-            Location(
-                path=item["filePath"], start=told.line or None, end=(told.end_line or None) if told.line else None
-            ),
-        ),
+        message.message,
+        _SEVERITY[message.severity],
+        category_of_rule(FORMAT, message.rule_id),
+        fix=replacement_text(message.fix.text) if message.fix else None,
+        locations=(Location(path=item["filePath"], start=message.line or None, end=end),),
         suppressed=suppressed,
         ext={FORMAT: limit_nesting({key: item[key] for key in item if key not in _READ_KEYS}, "it")},
     )

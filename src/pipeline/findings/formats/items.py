@@ -3,10 +3,8 @@
 Nothing is repaired: a file that was cut off is unreadable as a whole, and an item that cannot be read is kept as such.
 """
 
-import gc
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from posixpath import normpath
 from typing import Annotated, Any, TypeVar
@@ -96,18 +94,6 @@ class OrElse:
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Let pydantic fall back to the default."""
         return core_schema.with_default_schema(handler(source), default=self.default, on_error="default")
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Without the search for cycles: it would walk a large answer again and again, in which there are none."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def limit_nesting(value: Any, what: str) -> Any:

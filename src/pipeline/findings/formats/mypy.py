@@ -69,7 +69,7 @@ def _parse(text: str) -> list[Any]:
             _add_line(items, line)
     errors = sum(isinstance(item, dict) and item.get("severity") == "error" for item in items)
     if not items and not counts and not clean:
-        raise UnreadableFile("there is no output, not even that there are no errors")
+        raise UnreadableFile("it is empty: a clean run says so in plain text, but prints nothing with --output json")
     if not text.endswith("\n"):
         raise UnreadableFile("the last line does not end: it was cut off")
     if clean and (counts or errors):

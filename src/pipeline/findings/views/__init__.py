@@ -32,9 +32,9 @@ class Views:
 
     def __init__(self, root: Path, store: Path | None = None, trust: Trust = NO_TRUST) -> None:
         self.root = main_checkout(root)
-        stamps = Stamps(store, self.root)
-        self._records = RecordDirectory(self.root, stamps, trust)
-        self._verdict = VerdictFile(self.root, stamps, trust.environ)
+        self._stamps = Stamps(store, self.root)
+        self._records = RecordDirectory(self.root, self._stamps, trust)
+        self._verdict = VerdictFile(self.root, self._stamps, trust.environ)
 
     @property
     def exist(self) -> bool:
@@ -51,15 +51,20 @@ class Views:
         problems = self.record_pass(ledger, passed)
         problems += self._verdict.write(ledger, passed, at)
         problems += self._records.write_findings(ledger, at, FILE)
+        self._stamps.save()
         return ViewsWritten(tuple(problems), self._records.suggestion())
 
     def refresh(self, ledger: Ledger, at: str) -> tuple[str, ...]:
         """Write the files again after findings changed between passes; return problems."""
-        return (*self._records.write_findings(ledger, at, FILE), *self._verdict.refresh(ledger, at))
+        problems = self._records.write_findings(ledger, at, FILE) + self._verdict.refresh(ledger, at)
+        self._stamps.save()
+        return tuple(problems)
 
     def restore(self, ledger: Ledger, at: str) -> tuple[str, ...]:
         """Undo the edits that are not allowed; return problems."""
-        return (*self._verdict.restore(ledger, at), *self._records.write_findings(ledger, at, FILE))
+        problems = self._verdict.restore(ledger, at) + self._records.write_findings(ledger, at, FILE)
+        self._stamps.save()
+        return tuple(problems)
 
     def record_pass(self, ledger: Ledger, passed: Pass) -> list[str]:
         """Write the record of a pass unless it exists, whatever became of its findings since; return problems."""

@@ -140,7 +140,6 @@ class RecordDirectory:
             )
             while batch := list(islice(stale, _BATCH)):
                 problems += self._write_batch(batch, at, by)
-        self._stamps.save()
         return problems
 
     def _write_batch(self, findings: Iterable[Finding], at: str, by: str) -> list[str]:

@@ -144,7 +144,6 @@ class VerdictFile:
         with files.lock_directory(self._folder):
             problems = [*([moved] if moved else []), *self._make_room(document)]
             self._replace(document)
-        self._stamps.save()
         return problems
 
     def _make_room(self, document: Mapping[str, Any]) -> Iterator[str]:

@@ -51,6 +51,13 @@ def write(records: RecordDirectory, ledger: Ledger) -> list[str]:
     return records.write_findings(ledger, AT, "file")
 
 
+def save(store: Path, root: Path, ledger: Ledger) -> None:
+    """Write, and note in the store what was written."""
+    stamps = Stamps(store, root)
+    write(RecordDirectory(root, stamps), ledger)
+    stamps.save()
+
+
 def retitle(ledger: Ledger, *numbers: int, at: str = LATER) -> None:
     for number in numbers:
         id = FindingId(f"fnd_{number:08x}")
@@ -105,7 +112,7 @@ def test_what_is_left_alone_changes_nothing(found: list[Finding]) -> None:
         (Path(folder) / ".wystack").mkdir()
         (store := Path(folder, ".awf")).mkdir()
         root, ledger = Path(folder), ledger_of(*found)
-        write(RecordDirectory(root, Stamps(store, root)), ledger)
+        save(store, root, ledger)
         for finding in found:
             ledger.apply(StateChanged(at=AT, id=finding.id, state=FindingState.UNCERTAIN, by="user"))
             ledger.apply(FieldsEdited(at=AT, id=finding.id, by="user", changes={"title": "Another"}))
@@ -273,7 +280,7 @@ def test_files_that_nobody_touched_are_not_opened(root: Path, monkeypatch: pytes
     """0-38: another process compares times and sizes only, when reading and when writing."""
     store, ledger = root / ".awf", ledger_of(*(a_finding(number) for number in range(100)))
     store.mkdir()
-    write(RecordDirectory(root, Stamps(store, root)), ledger)
+    save(store, root, ledger)
     opened: list[str] = []
     read_file = files.read_file
 
@@ -294,7 +301,7 @@ def test_without_sound_stamps_files_are_read_in_full(root: Path, damage: str) ->
     """0-38: stamps are a cache; an edit is found and judged the same without them."""
     (store := root / ".awf").mkdir()
     ledger = ledger_of(a_finding())
-    write(RecordDirectory(root, Stamps(store, root)), ledger)
+    save(store, root, ledger)
     (index,) = store.glob("views/*/written.json")
     if damage == "forged":
         index.write_text(index.read_text().replace('"1.', '"9.'))
