@@ -1,8 +1,8 @@
-"""What agents say of findings by their numbers. A fixer's word is a claim; a reviewer's, who looks afresh, decides."""
+"""What agents answer about findings by their numbers. A fixer's answer is a claim; a reviewer's decides."""
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeline.findings.events import FixAttempted, LedgerEvent, StateChanged
 from pipeline.findings.ledger import Ledger
@@ -15,7 +15,7 @@ _ANSWER = re.compile(
     re.IGNORECASE,
 )
 _BULLET = re.compile(r"\s*(?:[-*+]\s+|[0-9]{1,9}[.)]\s+)?[*_]*")
-_LONGEST = 500  # characters of an explanation
+_MAX_WHY = 500  # characters of an explanation
 ANSWER_FORMAT = """Say what became of each finding by its number, one line each, outside any code block:
 
 [FINDING N: fixed]
@@ -25,7 +25,7 @@ ANSWER_FORMAT = """Say what became of each finding by its number, one line each,
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was said of one finding."""
+    """An answer about one finding."""
 
     number: int
     word: str  # fixed, not_fixed or wrong
@@ -33,19 +33,21 @@ class Answer:
 
 
 def read_answers(text: str) -> list[Answer]:
-    """The answers in a text; the last word on a finding counts.
+    """The answers in a text; the last one about a finding counts.
 
-    An answer begins its line: what an agent quotes, as from the text of a finding, is none.
+    An answer starts its line: one in the middle of a line may be quoted.
     """
-    found = {int(one["number"]): one for line in lines_outside_fences(text) if "[" in line for one in _begun(line)}
+    found = {
+        int(one["number"]): one for line in lines_outside_fences(text) if "[" in line for one in _leading_answers(line)
+    }
     return [
-        Answer(number, re.sub(r"[ -]", "_", one["word"].lower()), one["why"].strip(" \t,:;—-")[:_LONGEST])
+        Answer(number, re.sub(r"[ -]", "_", one["word"].lower()), one["why"].strip(" \t,:;—-")[:_MAX_WHY])
         for number, one in found.items()
     ]
 
 
-def _begun(line: str) -> Iterator[re.Match[str]]:
-    """The answers that a line begins with."""
+def _leading_answers(line: str) -> Iterator[re.Match[str]]:
+    """The answers that a line starts with."""
     bullet = _BULLET.match(line)
     at = bullet.end() if bullet else 0
     while found := _ANSWER.match(line, at):
@@ -53,8 +55,8 @@ def _begun(line: str) -> Iterator[re.Match[str]]:
         at = found.end()
 
 
-def _asked(answers: list[Answer], ledger: Ledger) -> Iterator[tuple[Answer, Finding]]:
-    """The answers about findings that are open, or said to be fixed; of any other they change nothing."""
+def _with_findings(answers: list[Answer], ledger: Ledger) -> Iterator[tuple[Answer, Finding]]:
+    """The answers about findings that need attention, with those findings; the others change nothing."""
     by_number = {finding.number: finding for finding in ledger}
     for answer in answers:
         finding = by_number.get(answer.number)
@@ -65,8 +67,8 @@ def _asked(answers: list[Answer], ledger: Ledger) -> Iterator[tuple[Answer, Find
 def fixer_events(
     answers: list[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str
 ) -> Iterator[LedgerEvent]:
-    """What a fixer's answers make of findings."""
-    for answer, finding in _asked(answers, ledger):
+    """The events that a fixer's answers ask for."""
+    for answer, finding in _with_findings(answers, ledger):
         outcome = {"fixed": "claimed"}.get(answer.word, answer.word)
         yield FixAttempted(
             at=at, id=finding.id, attempt=FixAttempt(run=run, round=round, by=by, what=answer.why, outcome=outcome)
@@ -81,31 +83,29 @@ def fixer_events(
 
 
 def drop_conflicting_fixes(answers: list[Answer], ledger: Ledger, reported: Collection[str]) -> list[Answer]:
-    """A reviewer's answers without those that call something fixed which the same review reports, by its id."""
-    there = {finding.number for finding in ledger if finding.id in reported}
-    return [answer for answer in answers if answer.word != "fixed" or answer.number not in there]
+    """The answers of a reviewer without those that call a finding fixed which the same review reports."""
+    numbers = {finding.number for finding in ledger if finding.id in reported}
+    return [answer for answer in answers if answer.word != "fixed" or answer.number not in numbers]
 
 
 def reviewer_events(
     answers: list[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str
 ) -> Iterator[LedgerEvent]:
-    """What a reviewer's answers make of findings: one that is fixed is, and one said to be that is not is open.
+    """The events that a reviewer's answers ask for: a fix is verified, or a claimed one is refused.
 
     What a tool still reports is not fixed, whatever a reviewer says.
     """
-    for answer, finding in _asked(answers, ledger):
-        held = answer.word == "fixed"
-        if answer.word == "wrong" or (finding.state.active and not held):
+    for answer, finding in _with_findings(answers, ledger):
+        fixed = answer.word == "fixed"
+        if answer.word == "wrong" or (finding.state.active and not fixed):
             continue
-        if held and (tool := finding.still_reported_by):
-            said = f"says that it is fixed, and {tool} still reports it"
-            yield FixAttempted(
-                at=at, id=finding.id, attempt=FixAttempt(run=run, round=round, by=by, what=said, outcome="claimed")
-            )
+        attempt = FixAttempt(run=run, round=round, by=by, what=answer.why, outcome="not_fixed")
+        if fixed and (tool := finding.still_reported_by):
+            what = f"says that it is fixed, and {tool} still reports it"
+            yield FixAttempted(at=at, id=finding.id, attempt=replace(attempt, what=what, outcome="claimed"))
             continue
-        state = FindingState.VERIFIED_FIXED if held else FindingState.REOPENED
+        state = FindingState.VERIFIED_FIXED if fixed else FindingState.REOPENED
         note = f"{by} looked again: {answer.why or answer.word.replace('_', ' ')}"
         yield StateChanged(at=at, id=finding.id, state=state, by=Actor.REVALIDATE, note=note)
-        if not held:
-            ruled = FixAttempt(run=run, round=round, by=by, what=answer.why, outcome="not_fixed")
-            yield FixAttempted(at=at, id=finding.id, attempt=ruled)
+        if not fixed:
+            yield FixAttempted(at=at, id=finding.id, attempt=attempt)

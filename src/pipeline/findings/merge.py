@@ -96,7 +96,7 @@ def _order(finding: RawFinding) -> tuple[Any, ...]:
     )
 
 
-def _start(finding: RawFinding) -> int:
+def _start(finding: RawFinding | Finding) -> int:
     return finding.locations[0].start or 0 if finding.locations else 0
 
 
@@ -114,7 +114,7 @@ def draft(group: Sequence[RawFinding], passed: Pass) -> Finding:
     """One finding out of equal items, the first of which decides. It has no id yet, and its gate is not decided."""
     lead = group[0]
     evidence = _union(item.evidence for item in group)
-    told = {name: text for item in reversed(group) for name in _WORDS if (text := getattr(item, name))}
+    texts = {name: text for item in reversed(group) for name in _WORDS if (text := getattr(item, name))}
     agreement = len({item.reviewer for item in group})
     return Finding(
         id=FindingId(""),
@@ -124,7 +124,7 @@ def draft(group: Sequence[RawFinding], passed: Pass) -> Finding:
         fingerprints=_first_values(item.tool_ids for item in group),
         title=lead.title,
         scope=lead.scope or dirname(lead.locations[0].path if lead.locations else ""),
-        **told,
+        **texts,
         regression_tests=tuple(dict.fromkeys(test for item in group for test in item.regression_tests)),
         category=lead.category,
         severity=lead.severity,
@@ -186,16 +186,13 @@ def number_equal_signatures(drafts: Sequence[Finding]) -> list[Finding]:
         equal[finding.signature].append(index)
     done = list(drafts)
     for indices in equal.values():
-        by_line = sorted(indices, key=lambda index: (_line(drafts[index]), drafts[index].votes[0].input_id))
-        for nth, index in enumerate(by_line[1:], 1):
+        if len(indices) > 1:
+            indices.sort(key=lambda index: (_start(drafts[index]), drafts[index].votes[0].input_id))
+        for nth, index in enumerate(indices[1:], 1):
             one = drafts[index]
             evidence = (*one.evidence, Evidence(path=one.location.path if one.location else ""))
             done[index] = replace(one, signature=signature(one.category, evidence, one.title, nth=nth))
     return done
-
-
-def _line(finding: Finding) -> int:
-    return (finding.location.start or 0) if finding.location else 0
 
 
 # --- clusters, promotion and the gate --------------------------------------------------------------------------------

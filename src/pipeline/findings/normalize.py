@@ -72,27 +72,31 @@ def normalize_path(path: str, *, work_item: bool = False) -> str:
 
     Raises UnusableError for a path that leads out of the repository. Links are checked with the files.
     """
-    shown = _quote(path)
     if not path.strip():
-        raise UnusableError(f"the path {shown} is empty: name a file")
+        raise _bad_path(path, "is empty: name a file")
     if len(path) > MAX_PATH:
-        raise UnusableError(f"the path {shown} is longer than {MAX_PATH} characters")
+        raise _bad_path(path, f"is longer than {MAX_PATH} characters")
     if _CONTROL.search(path):
-        raise UnusableError(f"the path {shown} contains a control character")
+        raise _bad_path(path, "contains a control character")
     if work_item and path.startswith(("http://", "https://")):
         return path
     posix = path.replace("\\", "/")
     if _ABSOLUTE.match(posix):
-        raise UnusableError(f"the path {shown} is absolute: give it from the root of the repository")
+        raise _bad_path(path, "is absolute: give it from the root of the repository")
     parts: list[str] = []
     for part in posix.split("/"):
         if part == ".." and not parts:
-            raise UnusableError(f"the path {shown} leads out of the repository")
+            raise _bad_path(path, "leads out of the repository")
         if part == "..":
             parts.pop()
         elif part not in ("", "."):
             parts.append(part)
     return "/".join(parts) or "."
+
+
+def _bad_path(path: str, why: str) -> UnusableError:
+    """Why a path is refused. The path comes from outside: it is quoted, on one line, and short."""
+    return UnusableError(f"the path {path if len(path) <= 80 else f'{path[:80]}...'!a} {why}")
 
 
 def _clean_text(finding: RawFinding) -> RawFinding:
@@ -145,7 +149,7 @@ def _with_paths(finding: RawFinding, files: RepositoryFiles) -> RawFinding:
 def _repository_path(path: str, files: RepositoryFiles, *, work_item: bool) -> str:
     normal = normalize_path(path, work_item=work_item)
     if "://" not in normal and files.is_outside(normal):
-        raise UnusableError(f"the path {_quote(path)} leads out of the repository by a link")
+        raise _bad_path(path, "leads out of the repository by a link")
     return normal
 
 
@@ -224,11 +228,6 @@ def _truncate(raw: str) -> str:
         return raw
     digest = sha256(raw.encode(errors="replace")).hexdigest()[:16]
     return f"{raw[:MAX_RAW]}… ({len(raw)} characters, sha256 {digest})"
-
-
-def _quote(text: str) -> str:
-    """A text from outside for a message: quoted, on one line, and short."""
-    return ascii(text if len(text) <= 80 else f"{text[:80]}...")
 
 
 # --- what the raw data of an unreadable item still say ---------------------------------------------------------------

@@ -149,7 +149,7 @@ class RunFindings:
     def fix_prompt(self, context: Context, room: int) -> str:
         """The open findings that reports refer to, for an agent, in at most `room` characters.
 
-        After a triage these are the findings that were chosen, whoever reported them.
+        After a triage these are the findings that were chosen, by whichever reviewer.
         """
         ledger = self.ledger()
         known = (FindingId(id) for id in finding_ids(context) if id in ledger.findings)

@@ -56,7 +56,7 @@ CAUSED = "caused_by"
 CLUSTERED = "clustered"  # the note of a link that a pass made
 ABSENT = 2  # passes without a report, after which a finding whose text is gone is proposed for verification
 _MAX_LINES = 400  # lines of a finding that are looked at
-_TOLD = (
+_REPORTED_FIELDS = (
     *("title", "plain_title", "impact", "fix", "reproduction", "min_fix_scope", "regression_tests", "scope"),
     *("category", "severity", "confidence", "autofix_class", "owner", "agreement", "pre_existing"),
 )
@@ -85,7 +85,7 @@ def dismissed_drafts(ledger: Ledger, matches: Iterable[Match], drafts: Sequence[
 def transitions(
     ledger: Ledger, matching: Matching, decisions: Decisions, passed: Pass, at: str, code: "CodeState"
 ) -> tuple[list[LedgerEvent], dict[int, Finding]]:
-    """The events of a pass, and by draft the finding that stands for it, as the pass reports it.
+    """The events of a pass, and by draft its finding as the pass reports it: of a cluster the leader.
 
     A draft below the gate raises nothing and changes nothing, but what it is about counts as reported.
     """
@@ -107,10 +107,10 @@ class _PassEvents:
         self.ledger, self.decisions, self.passed, self.at, self.code = ledger, decisions, passed, at, code
         self.scope = ReviewScope.of(passed.coverage)
         self.events: list[LedgerEvent] = []
-        self.found: dict[int, Finding] = {}  # by draft, the finding that stands for it
+        self.found: dict[int, Finding] = {}  # by draft; of a cluster the leader
 
     def report_again(self, matches: Sequence[Match]) -> None:
-        """Known findings that were reported again; a member of a cluster stands for its leader if that was not."""
+        """Known findings that were reported again; a member reports its leader if that was not."""
         kept = [one for one in matches if self.decisions.is_kept(one.draft)]
         direct = {one.known for one in kept}
         for one in matches:
@@ -258,14 +258,14 @@ def _reopening_reason(known: Finding, reported: Finding, draft: Finding, at: str
 
     `reported` is the finding that the draft is: the dismissed one, or a member of its cluster.
     """
-    held = known.suppression
-    if held and held.expires and at[: len(held.expires)] > held.expires:
-        return f"its dismissal held until {held.expires}"
+    dismissal = known.suppression
+    if dismissal and dismissal.expires and at[: len(dismissal.expires)] > dismissal.expires:
+        return f"its dismissal held until {dismissal.expires}"
     if draft.system_breaking and not known.system_breaking:
         return "it was dismissed, and now endangers the whole system"
     if draft.severity.rank < min(known.severity.rank, reported.severity.rank):
         return f"it was dismissed as {known.severity} and is now rated {draft.severity}"
-    digest = held.digest if held and known is reported else ""
+    digest = dismissal.digest if dismissal and known is reported else ""
     if not same_evidence(digest or evidence_digest(reported), draft):
         return "the code that was dismissed has changed"
     return ""
@@ -280,14 +280,14 @@ def _dismissal_reason(known: Finding) -> str:
 
 def updates(known: Finding, draft: Finding) -> dict[str, Any]:
     """The fields of a known finding after a report. Silence erases nothing; evidence and names only grow."""
-    told = {name: value for name in _TOLD if (value := getattr(draft, name)) not in (None, "", ())}
-    told |= {name: True for name in _FLAGS if getattr(draft, name)}
-    told |= {"gate": draft.gate} if known.gate.by == draft.gate.by else {}
+    fields = {name: value for name in _REPORTED_FIELDS if (value := getattr(draft, name)) not in (None, "", ())}
+    fields |= {name: True for name in _FLAGS if getattr(draft, name)}
+    fields |= {"gate": draft.gate} if known.gate.by == draft.gate.by else {}
     if known.unreadable and not draft.unreadable:
-        told["ext"] = {name: value for name, value in known.ext.items() if name != UNREADABLE}
+        fields["ext"] = {name: value for name, value in known.ext.items() if name != UNREADABLE}
     else:
-        told |= _not_milder(known, draft)
-    return _identity(known, draft) | told
+        fields |= _not_milder(known, draft)
+    return _identity(known, draft) | fields
 
 
 def _identity(known: Finding, draft: Finding) -> dict[str, Any]:
@@ -303,7 +303,7 @@ def _identity(known: Finding, draft: Finding) -> dict[str, Any]:
 
 
 def _not_milder(known: Finding, draft: Finding) -> dict[str, Any]:
-    """The fields that a report may not make milder: a rating stands until the source that gave it takes it back.
+    """The fields that a report may not make milder: a rating is kept until its source takes it back.
 
     Only a person lowers what endangers the whole system.
     """
