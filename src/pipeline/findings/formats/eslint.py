@@ -44,6 +44,8 @@ class _Message(CamelModel):
 
 
 class _File(CamelModel):
+    null_counts = frozenset({"errorCount", "fatalErrorCount", "warningCount"})
+
     file_path: str
     messages: list[Any]
     suppressed_messages: Many[Any] = ()

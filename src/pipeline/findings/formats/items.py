@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from posixpath import normpath
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 from urllib.parse import unquote
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, Strict, ValidationError, model_validator
@@ -67,15 +67,16 @@ class NothingWrong(ItemError):
 
 
 class ForeignModel(BaseModel):
-    """The part of a foreign format that is read. Unknown keys are ignored; null means left out."""
+    """The part of a foreign format that is read. Unknown keys are ignored; null means left out, mostly."""
 
     model_config = ConfigDict(frozen=True, strict=True)
+    null_counts: ClassVar[frozenset[str]] = frozenset()  # keys whose null is a fault: it may hide what was found
 
     @model_validator(mode="before")
     @classmethod
     def _drop_nulls(cls, value: Any) -> Any:
         if isinstance(value, dict) and None in value.values():
-            return {key: item for key, item in value.items() if item is not None}
+            return {key: item for key, item in value.items() if item is not None or key in cls.null_counts}
         return value
 
 

@@ -212,6 +212,8 @@ class _Invocation(BaseModel):
 
 
 class _Run(CamelModel):
+    null_counts = frozenset({"invocations"})
+
     driver: _ToolComponent = _at("tool", "driver", default=_ToolComponent())
     extensions: Many[_ToolComponent] = _at("tool", "extensions", default=())
     results: list[Any]
