@@ -310,7 +310,7 @@ def _features(index: int, finding: Finding, path: str, line: int, traced: float 
     prints = finding.fingerprints
     text = prints.get(TEXT, "")
     titles = (finding.title, *(vote.title for vote in finding.votes[-_TITLES:]))
-    if finding.unreadable:  # nobody knows what it says
+    if finding.unreadable and not finding.id:  # a draft; a known one may be returned again in a readable form
         titles = ()
     chosen = all(finding.category != default_category(source) for source in finding.sources)
     return MatchFeatures(
