@@ -222,5 +222,5 @@ def pass_changes(events: Iterable[LedgerEvent]) -> PassChanges:
             case NotReported():
                 lists["absent"][event.id] = None
             case _:
-                pass  # the finding's own history tells the rest
+                pass  # the finding's own history has the rest
     return PassChanges(**{name: tuple(ids) for name, ids in lists.items()})

@@ -235,7 +235,7 @@ def read_verdict_edits(
     at: str,
     by: str,
 ) -> ViewEdits:
-    """What somebody changed in a verdict file, compared with what awf wrote into it."""
+    """What was changed in a verdict file, compared with what awf wrote into it."""
     known = {one["x_finding"]: one for one in items_of(written) if isinstance(one.get("x_finding"), str)}
     by_position: dict[Any, dict[str, Any]] = {}
     for one in known.values():
