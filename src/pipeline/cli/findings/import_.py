@@ -18,8 +18,7 @@ from pipeline.cli.output import print_json
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import ExitCode
 from pipeline.findings.formats import IMPORT_FORMATS
-from pipeline.findings.ledger import joined_to
-from pipeline.findings.model import Finding, FindingId, Lens
+from pipeline.findings.model import FindingId, Lens
 from pipeline.text import plural
 
 _MAX_SHOWN = 10  # of each kind; the rest are counted
@@ -95,8 +94,7 @@ def _summary_lines(result: ImportResult, style: Style) -> Iterator[str]:
     yield f"Pass {style.name(passed.id)}: {items} from {reviewers}"
     if counts := ", ".join(f"{number} {outcome}" for outcome, number in result.dispositions.items() if number):
         yield f"  items:    {counts}"
-    leaders = {name: _leaders(ids, result) for name, ids in asdict(result.changes).items()}  # a cluster counts once
-    if counts := ", ".join(f"{len(found)} {name}" for name, found in leaders.items() if found):
+    if counts := ", ".join(f"{len(ids)} {name}" for name, ids in asdict(result.changes).items() if ids):
         yield f"  findings: {counts}"
     for outcome in result.rejected[:_MAX_SHOWN]:
         yield f"{style.warning('rejected')}: {sanitize(outcome.input_id)}: {sanitize(outcome.reason)}"
@@ -114,15 +112,10 @@ def _summary_lines(result: ImportResult, style: Style) -> Iterator[str]:
 
 
 def _finding_lines(word: str, ids: tuple[str, ...], result: ImportResult) -> Iterator[str]:
-    findings = _leaders(ids, result)
+    findings = [result.ledger.findings[FindingId(id)] for id in ids]
     if not findings:
         return
     yield f"{word}:"
     yield from table(findings[:_MAX_SHOWN], result.ledger)
     if len(findings) > _MAX_SHOWN:
         yield f"and {len(findings) - _MAX_SHOWN} more"
-
-
-def _leaders(ids: tuple[str, ...], result: ImportResult) -> list[Finding]:
-    """The findings without those that are part of another one."""
-    return [one for id in ids if not joined_to(one := result.ledger.findings[FindingId(id)])]
