@@ -104,7 +104,8 @@ class VerdictFile:
             self._stamps.record(LATEST, stamp, "", "")
             return ViewEdits()
         if copy is None:
-            copy = {"findings": []} if self._is_foreign(document, ledger) else _render_again(ledger, document)
+            foreign = self._is_foreign(document, ledger)
+            copy = {**document, "findings": []} if foreign else _render_again(ledger, document)
         return read_verdict_edits(document, copy, ledger.findings, at=at, by=by)
 
     def _is_foreign(self, document: Mapping[str, Any], ledger: Ledger) -> bool:
