@@ -333,6 +333,7 @@ def test_what_was_there_before_is_set_apart_before_the_gate(anchor: int) -> None
         ({"severity": P0}, "must"),
         ({"severity": P1}, "must"),
         ({"severity": P2}, "suggest"),
+        ({"severity": P3}, "suggest"),
         ({"severity": P0, "autofix_class": ADVISORY}, "suggest"),
         ({"severity": P0, "pre_existing": True}, "suggest"),
         ({"severity": P0, "confidence": 50}, "must"),
