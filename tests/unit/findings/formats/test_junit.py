@@ -32,16 +32,14 @@ def test_the_failures_and_the_error_of_a_real_run_are_findings(name: str) -> Non
     found = read((SAMPLES / name).read_bytes())
     assert (found.reviewer, found.status, found.inputs, len(found.findings)) == ("junit", ReportStatus.RETURNED, 4, 4)
     first, *_, last = found.findings
-    assert first.title == (
-        "test_total_without_discount: TypeError: unsupported operand type(s) for -: 'float' and 'NoneType'"
-    )
+    assert first.title.startswith("test_total_without_discount: TypeError: ")
     assert [(place.path, place.start) for place in first.locations] == [
         ("src/orders.py", 10),
         ("tests/test_orders.py", 12),
     ]
     assert (first.category, first.severity, first.confidence.value) == (Category.BUG, Severity.HIGH, 100)
     assert first.evidence[0].raw.startswith("def test_total_without_discount():")
-    assert last.impact == 'failed on setup with "ConnectionError: no database at <localhost> & nowhere"'
+    assert "<localhost> & nowhere" in last.impact
     assert first.tool_ids == {"junit": "tests.test_orders::test_total_without_discount"}
 
 

