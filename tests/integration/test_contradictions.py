@@ -75,7 +75,8 @@ def verdict_file(stated: str, *findings: dict[str, Any], **counts: Any) -> str:
 def test_a_verdict_without_its_reason_blocks(awf: Awf, project: Path, stated: str, findings: list[Any]) -> None:
     """0-12: the word of a verdict file counts where its findings do not account for it."""
     rows = refused(awf, project / "v.json", verdict_file(stated, *findings))
-    assert blocking(rows) == [f"The verdict is {stated}, and none of its findings says why"]
+    [title] = blocking(rows)
+    assert f" {stated}," in title
 
 
 @pytest.mark.parametrize(
