@@ -137,7 +137,7 @@ def test_the_same_again_is_the_same(awf: Awf, project: Path) -> None:
     assert [row["line"] for row in listed(awf)] == [6, 7]
 
 
-def test_what_nobody_reports_any_more_is_absent(awf: Awf, project: Path) -> None:
+def test_an_unreported_finding_is_absent(awf: Awf, project: Path) -> None:
     """Not being reported is not proof of a fix."""
     first = taken(awf, review(project / "one.json", INJECTION, TOKEN))
     second = taken(awf, review(project / "one.json", INJECTION))
@@ -399,7 +399,7 @@ def test_sarif_suppresses_what_was_dismissed(awf: Awf, project: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["sarif", "review", "rdjson"])
-def test_an_export_comes_back_as_the_same_findings(awf: Awf, project: Path, form: str) -> None:
+def test_an_export_round_trips(awf: Awf, project: Path, form: str) -> None:
     """An export that is imported again raises nothing new."""
     ids = taken(awf, review(project / "one.json", INJECTION, TOKEN))["new"]
     assert awf("findings", "export", "--format", form, "-o", "back.out").returncode == 0

@@ -185,8 +185,8 @@ def test_a_list_of_dismissed_findings_says_who_and_why(awf: Awf) -> None:
     assert all("suppression" not in row for row in listed(awf))
 
 
-def test_reviewers_that_differ_are_heard_in_the_walk(awf: Awf, project: Path) -> None:
-    """One has a fix and one has none, so that one would apply it and the other put it off."""
+def test_reviewers_that_disagree_are_named_in_the_walk(awf: Awf, project: Path) -> None:
+    """One has a fix and recommends Apply; the other has none and recommends Defer."""
     fixed = review(project, item(1, suggested_fix="Compute it once."))
     unsure = review(project, item(1, confidence=75), reviewer="testing")
     assert awf("findings", "import", fixed, unsure, "--store", "other").returncode == 0

@@ -65,12 +65,12 @@ def test_spacing_and_a_trailing_comment_of_a_quotation_do_not_count(quote: str) 
 
 
 @pytest.mark.parametrize("quote", ["}", "return", "  );", "else:", "x = 1", "", "pass", "continue;"])
-def test_a_quotation_that_could_stand_anywhere_is_none(quote: str) -> None:
-    """3.5: too short or too common a text tells no places apart."""
+def test_a_common_or_short_quotation_is_ignored(quote: str) -> None:
+    """3.5: it does not identify a place."""
     assert norm_quote(quote) == ""
 
 
-def test_findings_that_quote_nothing_are_told_apart_by_their_order() -> None:
+def test_findings_without_a_quotation_differ_by_their_order() -> None:
     """3.5: without quotation and symbol the occurrence counts; with either it does not."""
     bare = Evidence(path="src/a.py", start=4)
     assert len({signed(bare, nth=nth) for nth in range(3)}) == 3

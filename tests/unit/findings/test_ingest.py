@@ -270,7 +270,7 @@ def test_a_dismissed_cluster_stays_dismissed_for_all_its_members() -> None:
         assert ledger.extended(back.events).findings[leader.id].state is FindingState.REOPENED
 
 
-def test_a_member_speaks_for_its_cluster() -> None:
+def test_a_reported_member_reopens_its_cluster() -> None:
     """A fixed cluster of which one member is reported again is open again, and as bad as that says."""
     ledger = Ledger()
     sharing(ledger, A, B)

@@ -136,7 +136,7 @@ def test_numbers_follow_the_order_of_raising_and_stay(found: list[Finding]) -> N
 
 @settings(max_examples=25)
 @given(findings(), votes())
-def test_a_finding_that_two_raise_at_once_is_one(finding: Finding, vote: Any) -> None:
+def test_a_finding_raised_twice_is_one(finding: Finding, vote: Any) -> None:
     """000-23: same signature, same id, updated in place with a line in its history: in either order one finding."""
     other = replace(finding, votes=(vote,), pass_id=SECOND, title="another wording")
     ledger = raised(finding, other)
@@ -150,7 +150,7 @@ def test_a_finding_that_two_raise_at_once_is_one(finding: Finding, vote: Any) ->
 
 @settings(max_examples=25)
 @given(findings())
-def test_what_is_seen_again_is_updated_in_place(finding: Finding) -> None:
+def test_a_finding_reported_again_is_updated_in_place(finding: Finding) -> None:
     """000-23, 000-24: the same id, the pass that saw it last, a line more, and no more absences."""
     ledger = raised(finding)
     ledger.apply(NotReported(at=AT, id=finding.id, pass_id=FIRST))
@@ -175,7 +175,7 @@ def test_a_field_that_a_person_edited_wins_over_later_passes(finding: Finding) -
 
 @settings(max_examples=25)
 @given(findings())
-def test_what_a_person_wrote_beside_the_fields_is_kept(finding: Finding) -> None:
+def test_unknown_keys_that_a_person_wrote_are_kept(finding: Finding) -> None:
     """3.3: unknown keys survive, and are no field that a pass may not tell anew."""
     ledger = raised(finding)
     ledger.apply(FieldsEdited(at=AT, id=finding.id, by="user", changes={"ext": {"verdict": {"x_note": 1}}}))
@@ -224,7 +224,7 @@ def test_a_dismissal_holds_its_reason_until_it_is_taken_back() -> None:
     assert ledger.findings[finding.id].suppression is None
 
 
-def test_what_was_settled_since_the_last_pass_is_known_until_the_next() -> None:
+def test_findings_closed_since_the_last_pass_are_known_until_the_next() -> None:
     """001-13: a fresh verdict file has what counts; what is said of it afterwards stays in it until the next pass."""
     finding = _plain()
     ledger = Ledger(

@@ -183,7 +183,7 @@ def _at(number: int) -> str:
 
 
 @pytest.mark.parametrize("batch", range(4))
-def test_an_honest_loop_gives_no_alarm(batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_that_makes_progress_is_not_stalled(batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """2: no false alarm in two hundred loops, each of which gets done."""
     for seed in range(batch * LOOPS // 4, (batch + 1) * LOOPS // 4):
         loop = Loop(random.Random(seed), tmp_path, Past())  # noqa: S311 - the same loops every time

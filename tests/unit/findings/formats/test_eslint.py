@@ -93,6 +93,6 @@ def test_a_justification_is_the_reason_of_a_suppression() -> None:
     assert read(of(message)).findings[0].suppressed == "legacy"
 
 
-def test_names_that_nobody_knows_are_kept() -> None:
-    """What a newer ESLint says is handed on."""
+def test_unknown_fields_are_kept() -> None:
+    """Fields of a newer ESLint are kept in `ext`."""
     assert read(of({"severity": 1, "message": "m", "news": {"a": [1]}})).findings[0].ext["eslint"]["news"] == {"a": [1]}

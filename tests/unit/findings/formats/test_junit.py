@@ -151,14 +151,14 @@ def test_places_come_from_tracebacks_of_several_languages(text: str, places: lis
     assert [(place.path, place.start) for place in found.findings[0].locations] == places
 
 
-def test_the_attributes_tell_the_place_where_no_traceback_does() -> None:
+def test_the_attributes_give_the_location_without_a_traceback() -> None:
     """`file` and `line` of the test."""
     told = "name='t' file='/srv/shop/tests/t.py' line='5'"
     found = read(suite(case("<failure message='m'/>", told)), root="/srv/shop")
     assert [(place.path, place.start) for place in found.findings[0].locations] == [("tests/t.py", 5)]
 
 
-def test_a_failure_that_says_nothing_is_rejected() -> None:
-    """There is nothing to call it by."""
+def test_a_failure_without_a_text_is_unreadable() -> None:
+    """It would have no title."""
     found = read(suite(case("<failure/>", "time='1'")))
     assert (found.status, len(found.findings), found.unreadable[0].input_id) == (ReportStatus.RETURNED, 0, "junit#1")

@@ -26,8 +26,8 @@ def test_text_and_json_give_the_same_findings(data: bytes) -> None:
     assert [finding.input_id for finding in found.findings] == [f"mypy#{number}" for number in range(1, 7)]
 
 
-def test_success_is_clean_and_silence_is_not() -> None:
-    """Only mypy's own word makes a run clean."""
+def test_success_is_clean_and_empty_output_is_not() -> None:
+    """Only mypy's own summary makes a run clean."""
     assert read(b"Success: no issues found in 3 source files\n").status is ReportStatus.EMPTY
     assert read(b"Success: no issues found in 1 source file\r\n").status is ReportStatus.EMPTY
     assert {read(data).status for data in (b"", b"\n\n")} == {ReportStatus.MALFORMED}
