@@ -589,3 +589,32 @@ def test_a_clean_return_of_a_review_that_did_not_finish_is_not_a_pass(project: P
     assert ended["code"] == 3
     said = project.awf("verdict", "--json")
     assert (said.returncode, json.loads(said.stdout)["complete"]) == (1, False)
+
+
+REVIEWS = """
+stage "rev" kind="llm" auto_status=true prompt="Review it"
+stage "qa" kind="llm" auto_status=true prompt="Review it"
+stage "fix" kind="llm" prompt="Fix it"
+transition from="rev" to="qa"
+transition from="qa" to="fix"
+transition from="fix" to="end"
+"""
+
+
+def test_reviews_of_one_round_are_one_assessment(project: Project) -> None:
+    """What two reviews of a run say of one defect in other words is one line of work, as severe as the worse says."""
+    milder = item(severity="P2", confidence=75)
+    quote = {"line": 6, "evidence": ["app.py:6 -- return handle.read()"]}
+    worse = item("Descriptors leak", why_it_matters="each call leaks one, so descriptors run out", **quote)
+    other = item("The path is not validated", line=9, evidence=["app.py:9 -- print(load(os.devnull))"])
+    script = {"rev": [found(milder)], "qa": [found(worse, other, reviewer="qa")], "fix": ["done"]}
+    project.run(REVIEWS, script)
+    rows = json.loads(project.awf("findings", "list", "--json").stdout)
+    assert [(row["title"], row["severity"], sorted(row["sources"])) for row in rows] == [
+        (milder["title"], "high", ["qa", "rev"]),
+        (other["title"], "high", ["qa"]),
+    ]
+    assert [len(row.get("members", ())) for row in rows] == [1, 0]
+    prompt = project.awf("prompt", "r", "fix").stdout
+    assert prompt.count(f"- #{rows[0]['number']} ") == 1
+    assert "2 reviewers" in prompt

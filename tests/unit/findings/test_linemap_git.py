@@ -55,7 +55,7 @@ def test_lines_are_followed_into_the_working_tree(root: Path) -> None:
     assert (found.path("src/a.py"), found.line("src/a.py", 7)) == ("src/b.py", 8)
 
 
-def test_a_rename_is_followed_with_any_git_config_and_any_name(root: Path) -> None:
+def test_a_rename_is_followed_whatever_a_person_configured_and_whatever_it_is_called(root: Path) -> None:
     """Neither a setting nor a letter beyond ASCII hides where a file went."""
     head = git(root, "rev-parse", "HEAD")
     git(root, "config", "diff.renames", "false")

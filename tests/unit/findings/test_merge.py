@@ -187,9 +187,10 @@ def test_every_vote_is_kept() -> None:
 
 def test_one_certain_item_makes_a_finding_certain() -> None:
     """A finding is uncertain only if no item has support in the code."""
-    doubtful = raw("a", severity=P0, quote="nowhere to be found")
+    doubtful = raw("a", severity=P0, path="src/gone.py")
     assert run_pass(doubtful).findings[0].state is FindingState.UNCERTAIN
-    assert run_pass(doubtful, raw("b")).findings[0].state is FindingState.OPEN
+    certain = raw("b", path="src/gone.py", scale="tool")
+    assert run_pass(doubtful, certain).findings[0].state is FindingState.OPEN
 
 
 def test_a_state_that_a_store_gives_is_kept() -> None:

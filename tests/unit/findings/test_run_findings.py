@@ -312,19 +312,6 @@ def test_a_good_verdict_goes_when_a_reviewer_says_nothing(run: Run, kind: Failur
     assert run.context.get(ReviewKey.VERDICT) == "FAIL"
 
 
-def test_nothing_that_code_can_read_is_none(run: Run) -> None:
-    """Words alone are left to their markers."""
-    assert run.findings.read_answer(run.job(REV, 1), ["I like it. [STATUS: success]"]) is None
-
-
-def test_a_report_that_is_too_large_is_not_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No report may take the memory of all."""
-    (run.root / "given").write_text(sarif("x" * 2000))
-    assert not run.findings.read_report(run.job(LINT, 1), run.root / "given").problem
-    monkeypatch.setattr("pipeline.findings.run_findings.MAX_REPORT", 1024)
-    assert run.findings.read_report(run.job(LINT, 1), run.root / "given").problem
-
-
 def test_an_item_that_points_outside_keeps_a_review_from_being_clean(run: Run) -> None:
     """000-37, 0-12: it is refused with its reason, kept as a finding, and the review fails for it."""
     outcome = run.review(found(item(file="../../etc/passwd", evidence=["../../etc/passwd:1 -- root"])))
@@ -349,13 +336,6 @@ def test_what_cannot_be_read_outlives_a_second_answer(run: Run, second: str) -> 
     run.done(REV, Outcome(status=Status.FAIL, source=StatusSource.STRUCTURED, response=first + second))
     assert [(one.title, one.state) for one in run.ledger()] == [("It is never checked", "uncertain")]
     assert run.context.get(ReviewKey.VERDICT) == "FAIL"
-
-
-def test_all_faults_of_all_items_are_told_when_an_answer_is_asked_for_again(run: Run) -> None:
-    """0-12: an agent that is asked again learns everything that is wrong at once."""
-    judged = run.findings.read_answer(run.job(REV, 1), [found(item(confidence=0.9), item(line=0, owner="me"))])
-    assert judged is not None
-    assert all(fault in judged.problem for fault in ("rev#1: `confidence`", "rev#2: `line`", "`owner`"))
 
 
 def test_half_a_character_in_a_finding_costs_no_report(run: Run) -> None:
