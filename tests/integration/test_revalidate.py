@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 import pytest
-from tests.unit.findings.identity.made import Files, draft, known
+from tests.unit.findings.builders import Files, draft, known
 
 from pipeline.app.findings.revalidation import STAGE, FreshReviewer, search_code
 from pipeline.app.wiring import Runtime

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 import pytest
-from tests.unit.findings.identity.made import FIRST, assessment
+from tests.unit.findings.builders import FIRST, assessment
 
 from pipeline.findings.events import PassRecorded
 from pipeline.findings.ledger import Ledger

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.findings.identity.made import CODE, SECOND, Files, draft, known
+from tests.unit.findings.builders import CODE, SECOND, Files, draft, known
 from tests.unit.findings.strategies import findings
 
 from pipeline.findings.answers import read_answers

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from tests.unit.findings.identity.made import CODE, FIRST, SECOND, Files, assessment, draft, known
+from tests.unit.findings.builders import CODE, FIRST, SECOND, Files, assessment, draft, known
 
 from pipeline.findings.events import (
     Coverage,

@@ -34,7 +34,7 @@ def test_a_finding_becomes_an_issue(issues: Tracker, gh: FakeGh, make: Make) -> 
     """With title, body and a label for the severity, which is created if it is missing."""
     assert issues.file(make()) == Filed(URL)
     (issue,) = gh["issues"]
-    assert (issue["title"], issue["label"]) == ("Old token stays valid", "severity: high")
+    assert (issue["title"], issue["label"]) == (make().title, "severity: high")
     assert issue["body"].startswith("<!-- awf:fnd_0badcafe -->\n")
     assert gh.commands == ["issue list", "label create", "issue create"]
 
