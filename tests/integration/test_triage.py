@@ -120,7 +120,7 @@ def project(awf: Awf, tmp_path: Path) -> Project:
 
 
 def test_the_next_stage_gets_what_was_chosen(project: Project) -> None:
-    """All accepted findings are in its prompt; the others are one line."""
+    """All accepted findings are in its prompt; the others are one line; nothing is left in the context afterwards."""
     done = project.run(answers=["apply", "skip", "defer"])
     assert done.returncode == 0, done.stdout
     assert project.path() == ["rev", "triage", "fix", "exit"]
@@ -131,6 +131,7 @@ def test_the_next_stage_gets_what_was_chosen(project: Project) -> None:
     assert [title in prompt for title in TITLES] == [True, False, False]
     assert project.decided() == {1: ["apply"], 2: ["skip"], 3: ["defer"]}
     assert len(list((project.folder / ".awf/tickets").glob("*.md"))) == 1
+    assert project.awf("context", "r", "review.chosen").returncode != 0
 
 
 def test_the_report_is_recorded(project: Project) -> None:
@@ -142,12 +143,6 @@ def test_the_report_is_recorded(project: Project) -> None:
     assert told["chosen"]["target"] == "fix"
     logs = project.awf("logs", "r", "triage", "--visit", "1")
     assert "**Applied (1)**" in logs.stdout, logs.stderr
-
-
-def test_findings_are_chosen_for_one_fix_stage(project: Project) -> None:
-    """Nothing is left in the context afterwards."""
-    project.run(answers=["apply", "skip", "skip"])
-    assert project.awf("context", "r", "review.chosen").returncode != 0
 
 
 def test_nothing_accepted_leads_to_done(project: Project) -> None:

@@ -107,16 +107,12 @@ def test_a_text_that_no_file_can_hold_has_a_signature() -> None:
     assert signed(QUOTED, title="a \ud800 b").startswith("sha256:")
 
 
-def test_the_golden_id_of_a_verdict_file() -> None:
-    """001-08: domain, the first eight digits of the path's hash, lines."""
-    lines = line_range(Location(path="src/api/routes.ts", start=45, end=50))
-    assert verdict_id("api-patterns", "src/api/routes.ts", lines) == "api-patterns-69bbc8bb-45-50"
-
-
-def test_a_finding_without_lines_has_the_range_0_in_its_id() -> None:
-    """001-08: no range gives `…-0`."""
-    lines = line_range(Location(path="src/api/routes.ts"))
-    assert verdict_id("api-patterns", "src/api/routes.ts", lines) == "api-patterns-69bbc8bb-0"
+@pytest.mark.parametrize(
+    ("lines", "expected"), [("45-50", "api-patterns-69bbc8bb-45-50"), ("0", "api-patterns-69bbc8bb-0")]
+)
+def test_the_id_in_a_verdict_file(lines: str, expected: str) -> None:
+    """001-08: domain, the first eight digits of the path's hash, and the range, which is 0 without lines."""
+    assert verdict_id("api-patterns", "src/api/routes.ts", lines) == expected
 
 
 @pytest.mark.parametrize(
