@@ -50,7 +50,7 @@ from pipeline.findings.events import (
     StateChanged,
 )
 from pipeline.findings.formats.json_export import finding_record
-from pipeline.findings.ledger import Ledger
+from pipeline.findings.ledger import DUPLICATE_OF, Ledger
 from pipeline.findings.model import (
     AutofixClass,
     Category,
@@ -306,7 +306,10 @@ def test_a_finding_of_the_second_pass_is_new() -> None:
 
 
 def test_what_a_pass_did() -> None:
-    """Each finding once in each list; one can be both moved and reopened."""
+    """Each finding once in each list; one can be both moved and reopened, and a member of a cluster is in none."""
+    raised = [FindingRaised(at=AT, finding=finding(number)) for number in range(2, 7)]
+    joined = LinkAdded(at=AT, id=finding(6).id, link=Link(kind=DUPLICATE_OF, to=finding(2).id))
+    ledger = Ledger([FindingRaised(at=AT, finding=finding(1)), *raised, joined])
     changes = pass_changes(
         [
             FindingRaised(at=AT, finding=finding(1)),
@@ -317,7 +320,9 @@ def test_what_a_pass_did() -> None:
             turned(3, FindingState.REOPENED, SECOND),
             turned(4, FindingState.FIX_CLAIMED, SECOND),
             NotReported(at=AT, id=finding(5).id, pass_id=SECOND),
-        ]
+            seen(6),
+        ],
+        ledger,
     )
     ids = [finding(number).id for number in range(6)]
     assert changes.new == (ids[1],)
