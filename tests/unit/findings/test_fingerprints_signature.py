@@ -1,4 +1,4 @@
-"""What a finding is recognised by: stable under everything that editors, reviewers and the order of evidence change."""
+"""Signatures and ids: stable when lines move, titles are respelled or evidence is reordered."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The files of a checkout as a tree: all that git would take, and nothing of the person's is touched by it."""
+"""Tree snapshots of a checkout: everything git would add, without touching the index or the files."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A whole pass: every item has one outcome, the order of answers changes nothing, and no input brings it down."""
+"""A whole pass: every item has one outcome, the order of answers does not matter, and no input raises an error."""
 
 import random
 from collections import Counter

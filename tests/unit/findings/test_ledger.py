@@ -1,4 +1,4 @@
-"""The ledger is a fold over events: nothing in a finding's past is ever changed, and its number and id stay its own."""
+"""The ledger is a fold over events: history only grows, and a finding keeps its number and id."""
 
 import threading
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A repository answers about its files and its past, and about nothing else."""
+"""The history of a repository: where lines and files went, read from git and from nowhere else."""
 
 import os
 import shutil
