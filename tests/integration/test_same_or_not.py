@@ -178,7 +178,7 @@ def test_what_a_person_split_stays_split(awf: Awf, project: Path) -> None:
     assert len(listed(awf)) == 2
 
 
-def test_a_dismissed_cluster_stays_dismissed_whoever_reports_it(awf: Awf, project: Path) -> None:
+def test_a_dismissed_cluster_stays_dismissed(awf: Awf, project: Path) -> None:
     """0-20, 0-22: a dismissal of a cluster covers its members, and nothing else."""
     taken(awf, *reported_by_three(project))
     (row,) = listed(awf)
@@ -206,7 +206,7 @@ def test_the_worse_rating_of_two_sources_is_kept(awf: Awf, project: Path) -> Non
     assert [(row["severity"], row["gate"]) for row in listed(awf)] == [("critical", "must")]
 
 
-def test_a_silent_review_says_nothing_about_what_a_tool_reports(awf: Awf, project: Path) -> None:
+def test_a_clean_review_does_not_close_what_a_tool_reports(awf: Awf, project: Path) -> None:
     """0-04: a reviewer who saw it too and is silent now makes it neither absent nor fixed, though its line changed."""
     taken(awf, sarif(project / "lint.sarif", "Command injection in os.system call"))
     taken(awf, reviewed(project / "review.json", "Command injection in os.system call"))
