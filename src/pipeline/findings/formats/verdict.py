@@ -249,7 +249,7 @@ def read_verdict_edits(
         before = known.get(own) if isinstance(own, str) and own in known else by_position.get(str(one.get("id")))
         finding = findings.get(FindingId(before["x_finding"])) if before else None
         if before is None or finding is None:
-            problems.append(f"verdict file: {one.get('id')!a} is not a finding of this file; import it instead")
+            problems.append(f"verdict file: {one.get('id')!a} is not in the ledger; import it instead")
             continue
         seen.add(before["x_finding"])
         if one != before:  # nearly all are equal, and comparing their fields one by one takes long
