@@ -178,6 +178,19 @@ def test_what_a_person_split_stays_split(awf: Awf, project: Path) -> None:
     assert len(listed(awf)) == 2
 
 
+def test_why_does_not_say_that_reviewers_agree_once_they_are_separated(awf: Awf, project: Path) -> None:
+    """0-20: the reason for a raised confidence is told only while it holds."""
+    names = [
+        review(project / f"{name}.json", item(title, 5, LINE, confidence=75), reviewer=name)
+        for name, title in THREE.items()
+    ]
+    taken(awf, *names)
+    (row,) = listed(awf)
+    assert "raised from 75: 3 independent" in awf("findings", "why", row["id"]).stdout
+    assert awf("findings", "split", *row["members"]).returncode == 0
+    assert "raised from" not in awf("findings", "why", row["id"]).stdout
+
+
 def test_a_dismissed_cluster_stays_dismissed(awf: Awf, project: Path) -> None:
     """0-20, 0-22: a dismissal of a cluster covers its members, and nothing else."""
     taken(awf, *reported_by_three(project))

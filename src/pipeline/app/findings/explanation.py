@@ -122,7 +122,7 @@ def _gate(finding: Finding) -> Iterator[str]:
     gate, confidence = finding.gate, finding.confidence.value
     yield f"{gate.value}, by {gate.by} ({gate.policy})"
     highest = max((vote.confidence for vote in finding.votes), default=confidence)
-    if confidence > highest:
+    if confidence > highest and finding.agreement > 1:  # once split, it keeps its confidence until the next report
         yield f"confidence {confidence}, raised from {highest}: {finding.agreement} independent reviewers agree"
     else:
         yield f"confidence {confidence}; independent reviewers: {finding.agreement}"
