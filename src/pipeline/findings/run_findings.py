@@ -111,7 +111,6 @@ class RunFindings:
         self._before_stage = (0, 0)  # how many of both there were before the last stage
         self._last: Pass | None = None  # of this run
         self._notes: list[str] = []  # what was put back in files, not yet recorded
-        self._noted: set[str] = set()  # all of those of this run
         self._stale = False  # whether the files are to be written
         self._broken = False  # whether something in them is to be put back
 
@@ -196,7 +195,7 @@ class RunFindings:
         yield from self._verdict(answered) if answered else _withdraw_verdict(stage, outcome, context)
         yield from self._stall_signal(state, context) if answered and state.workflow.loops else ()
         yield from _release_choice(stage, outcome, context)
-        yield from self._take_notes(stage, visit, at)
+        yield from self._take_notes(stage, visit, context, at)
         del self._visits[stage.id, visit]
         if found_key(stage.id) in context:
             yield Delete(found_key(stage.id))
@@ -213,7 +212,7 @@ class RunFindings:
             problems += self._views.write(ledger, last, last.started_at).problems
         else:
             problems += self._views.restore(ledger, at)
-        self._note(problems)
+        self._notes += problems
         self._passes, self._stale, self._broken = [], False, False
 
     def forget(self) -> None:
@@ -346,19 +345,14 @@ class RunFindings:
         return self._views.read_edits(self.ledger(), _iso(at), by) if self._views.exist else ViewEdits()
 
     def _record_edits(self, edits: ViewEdits) -> list[LedgerLine]:
-        self._note(edits.problems)
+        self._notes += edits.problems
         self._broken = self._broken or bool(edits.problems)
         return self._record(edits.all)
 
-    def _note(self, problems: Iterable[str]) -> None:
-        """Keep what is to be recorded, once in a run."""
-        new = [text for text in dict.fromkeys(problems) if text not in self._noted]
-        self._noted.update(new)
-        self._notes += new
-
-    def _take_notes(self, stage: BaseStage, visit: int, at: float) -> Iterator[Operation]:
-        """What was put back in files, for people and for later agents."""
-        notes, self._notes = self._notes, []
+    def _take_notes(self, stage: BaseStage, visit: int, context: Context, at: float) -> Iterator[Operation]:
+        """What was put back in files, for people and for later agents: once in a run, whichever process noted it."""
+        recorded = [one.get("note") for one in context.list_at(NOTES) if isinstance(one, dict)]
+        notes, self._notes = [text for text in dict.fromkeys(self._notes) if text not in recorded], []
         if more := notes[_MAX_NOTES:]:
             notes = [*notes[:_MAX_NOTES], f"and {len(more)} more"]
         for text in notes:

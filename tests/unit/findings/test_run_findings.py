@@ -392,6 +392,19 @@ def test_what_must_be_fixed_is_not_dismissed_by_an_edit(run: Run) -> None:
     assert run.only().history[-1].note.startswith("put back: ")
 
 
+def test_what_is_put_back_twice_is_noted_once_in_a_run_whichever_process_does_it(run: Run) -> None:
+    """A crash in between repeats nothing."""
+    (run.root / ".wystack").mkdir()
+    run.review(found(item()))
+    (path,) = (run.root / ".wystack/findings").glob("*.json")
+    for visit in (1, 2):
+        path.write_text(path.read_text().replace('"gate": "must"', '"gate": "suggest"'))
+        run.done(FIX, Outcome(status=Status.SUCCESS), visit)
+        run.begin_again()
+    assert len(run.context.list_at("review.notes")) == 1
+    assert '"gate": "must"' in path.read_text()
+
+
 def test_a_pass_tells_what_was_there_when_the_review_began(run: Run) -> None:
     """0-31: commit, branch and time are those of the start; files that changed meanwhile keep it from shipping."""
     (run.root / ".wystack").mkdir()

@@ -49,7 +49,7 @@ class Format:
             report: ReviewerReport = _load(self.reader)(data, reviewer=reviewer, root=root)
         except ValueError as error:
             named = error.reviewer if isinstance(error, items.UnreadableFile) else ""
-            problem = f"cannot be read as {self.name}: {items.explain_error(error)}"
+            problem = f"{items.explain_error(error)} (read as {self.name})"
             return items.malformed_report(reviewer or named or self.name, self.name, problem)
         return report
 

@@ -30,7 +30,8 @@ def parse(text: str) -> Any:
         value = _decoder.decode(text)
         return _replace_surrogates(value) if _HALF_PAIR.search(text) else value
     except json.JSONDecodeError as error:
-        problem = f"{error.msg} at line {error.lineno}, column {error.colno}"
+        what = error.msg.removesuffix(" at")  # "Unterminated string starting at"
+        problem = f"{what} at line {error.lineno}, column {error.colno}"
         raise ValueError(f"not valid JSON, perhaps cut off: {problem}") from error
     except RecursionError as error:
         raise ValueError("nested too deeply") from error

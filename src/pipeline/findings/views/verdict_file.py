@@ -99,7 +99,7 @@ class VerdictFile:
         if document is None:
             return ViewEdits(problems=(f"{_LABEL} was removed; it is put back",) if copy else ())
         if isinstance(document, str):
-            return ViewEdits(problems=(f"{_LABEL} {document}; it was moved aside and put back",))
+            return ViewEdits(problems=(f"{_LABEL} {document}; it is put back",))
         if stamp and copy and document in (copy, self._copy(_NEXT)):  # only its times changed
             self._stamps.record(LATEST, stamp, "", "")
             return ViewEdits()
@@ -154,7 +154,7 @@ class VerdictFile:
         latest = _parse(source) if isinstance(source, bytes) else source
         found = latest if data == source else (_parse(data) if isinstance(data, bytes) else data)
         if isinstance(found, str):
-            yield f"{_LABEL} {found}; it was moved aside to {files.move_aside(self.path)}"
+            yield f"{_LABEL} was not a verdict; it was moved aside to {files.move_aside(self.path)}"
         if not isinstance(latest, dict) or not isinstance(source, bytes):
             return
         if latest["mode"] == "quick" or latest["reviewId"] == document["reviewId"]:
