@@ -148,11 +148,11 @@ def test_a_damaged_or_missing_record_is_an_error(directory_store: ObjectStore, t
     for seq in (2, 3, 4):
         journal.write("r", seq, VisitStarted(at=0, stage="s", visit=seq, attempt=1))
     (tmp_path / "store/runs/r/records/00000003").unlink()
-    with pytest.raises(JournalError, match="record 3 of run r"):
+    with pytest.raises(JournalError, match="record 3 "):
         list(journal.entries("r"))
     changed = directory_store.get("runs/r/records/00000004").replace(b'"s"', b'"t"')
     directory_store.put("runs/r/records/00000003", changed)
-    with pytest.raises(JournalError, match="record 3 of run r"):
+    with pytest.raises(JournalError, match="record 3 "):
         list(journal.entries("r"))
 
 

@@ -110,7 +110,8 @@ def test_runs_of_a_cluster_are_started_cancelled_and_resumed(lab: Lab) -> None:
         browser.until(f"runs/{run}", lambda text: json.loads(text)["status"] == "running", format="json")
         assert browser.post(f"runs/{run}/resume").status_code == 409
         browser.post(f"runs/{run}/cancel", reason="not now", by="ada")
-        assert (browser.status(run), lab.state(run).reason) == ("cancelled", "by ada: not now")
+        assert browser.status(run) == "cancelled"
+        assert all(word in lab.state(run).reason for word in ("ada", "not now"))
         (lab.folder / "go").touch()
         resumed = browser.post(f"runs/{run}/resume", **{"raise-max_visits": "+3"})
         assert resumed.status_code == 200, resumed.text

@@ -75,7 +75,8 @@ def verdict_file(stated: str, *findings: dict[str, Any], **counts: Any) -> str:
 def test_a_verdict_without_its_reason_blocks(awf: Awf, project: Path, stated: str, findings: list[Any]) -> None:
     """0-12: the word of a verdict file counts where its findings do not account for it."""
     rows = refused(awf, project / "v.json", verdict_file(stated, *findings))
-    assert blocking(rows) == [f"The verdict is {stated}, and none of its findings says why"]
+    [title] = blocking(rows)
+    assert f" {stated}," in title
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_a_summary_that_counts_more_than_is_listed_blocks(awf: Awf, project: Pat
     assert (len(rows), len(blocking(rows))) == (2, 1)
 
 
-def test_a_verdict_that_its_findings_explain_is_taken_in(awf: Awf, project: Path) -> None:
+def test_a_verdict_that_its_findings_explain_is_imported(awf: Awf, project: Path) -> None:
     """0-12: a sound verdict file is complete, with open or claimed findings, or with none."""
     accepted(awf, project / "v.json", verdict_file("PASS"))
     accepted(awf, project / "v.json", verdict_file("WARN", HIGH, high=1))
@@ -121,7 +122,7 @@ def test_a_test_report_that_shows_less_than_it_counts_blocks(awf: Awf, project: 
     assert (len(rows), len(blocking(rows))) == (shown + 1, 1)
 
 
-def test_a_test_report_without_counts_is_taken_in(awf: Awf, project: Path) -> None:
+def test_a_test_report_without_counts_is_imported(awf: Awf, project: Path) -> None:
     """0-12: counts may be left out, and those of a suite may include the suites inside it."""
     accepted(awf, project / "t.xml", f"<testsuite>{PASSED}{FAILED}</testsuite>")
     inner = f'<testsuite tests="2" failures="1">{PASSED}{FAILED}</testsuite>'
@@ -144,7 +145,7 @@ def test_an_eslint_file_that_lists_less_than_it_counts_blocks(awf: Awf, project:
     assert {row["file"] for row in rows} == {"src/a.py"}
 
 
-def test_an_eslint_file_with_true_counts_is_taken_in(awf: Awf, project: Path) -> None:
+def test_an_eslint_file_with_correct_counts_is_imported(awf: Awf, project: Path) -> None:
     """0-12: a clean file whose counts are zero is clean."""
     file = {"filePath": "src/a.py", "messages": [], "errorCount": 0, "fatalErrorCount": 0, "warningCount": 0}
     accepted(awf, project / "e.json", json.dumps([file]))
@@ -166,7 +167,7 @@ def test_mypy_that_shows_less_than_it_counts_is_incomplete(awf: Awf, project: Pa
     refused(awf, project / "mypy.txt", content)
 
 
-def test_mypy_that_succeeds_is_taken_in(awf: Awf, project: Path) -> None:
+def test_a_successful_mypy_run_is_imported(awf: Awf, project: Path) -> None:
     """0-12: its word that there are no issues is enough when nothing speaks against it."""
     accepted(awf, project / "mypy.txt", "Success: no issues found in 1 source file\n")
 
@@ -208,11 +209,11 @@ def test_a_sarif_run_that_did_not_succeed_is_incomplete(awf: Awf, project: Path,
         [{"executionSuccessful": True, "toolExecutionNotifications": [{"level": "note"}, {"message": {"text": "x"}}]}],
     ],
 )
-def test_a_sarif_run_that_succeeded_is_taken_in(awf: Awf, project: Path, invocations: Any) -> None:
+def test_a_successful_sarif_run_is_imported(awf: Awf, project: Path, invocations: Any) -> None:
     """0-12: warnings and notes about the run, or silence about it, leave it complete."""
     accepted(awf, project / "lint.sarif", sarif(invocations))
 
 
-def test_a_sarif_exit_code_that_its_results_explain_is_taken_in(awf: Awf, project: Path) -> None:
+def test_a_sarif_exit_code_that_its_results_explain_is_imported(awf: Awf, project: Path) -> None:
     """0-12: a linter that exits with 1 because of what it reports has done its job."""
     accepted(awf, project / "lint.sarif", sarif([{"exitCode": 1}], {"message": {"text": "Line is too long"}}))

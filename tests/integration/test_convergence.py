@@ -145,7 +145,9 @@ def project(awf: Awf, tmp_path: Path) -> Project:
 @pytest.mark.parametrize(
     "ruling", ["", "[FINDING 1: not fixed, because the handle still leaks]\n"], ids=["again", "said"]
 )
-def test_a_finding_that_is_not_fixed_twice_goes_to_the_way_for_it(project: Project, place: str, ruling: str) -> None:
+def test_a_finding_that_is_not_fixed_twice_takes_the_stalled_transition(
+    project: Project, place: str, ruling: str
+) -> None:
     """The reviewer reports it again, or says so by its number: after the second time nothing is fixed any more."""
     leak = item("The handle leaks", 100)
     script = {
@@ -159,7 +161,7 @@ def test_a_finding_that_is_not_fixed_twice_goes_to_the_way_for_it(project: Proje
 
 
 @PLACES
-def test_a_verified_fix_that_comes_back_goes_to_the_way_for_it(project: Project, place: str) -> None:
+def test_a_regression_takes_the_stalled_transition(project: Project, place: str) -> None:
     """What one fix mends the next one breaks again: it is seen the first time it comes back."""
     leak, race = item("The handle leaks", 100), item("Two threads may start at once", 20)
     mended = {"l100": "with opened(path) as handle: pass"}
@@ -208,7 +210,7 @@ def test_findings_without_end_are_bounded_by_the_rounds(project: Project, place:
 
 
 @PLACES
-def test_honest_work_that_needs_five_rounds_succeeds(project: Project, place: str) -> None:
+def test_five_rounds_with_progress_succeed(project: Project, place: str) -> None:
     """One defect is mended in each round, and the fixer says of all others that they are not yet: no alarm."""
     places = [25 * number for number in range(1, 6)]
     items = [item(f"Case {line} is forgotten", line) for line in places]
@@ -248,7 +250,7 @@ TOLD = "## What changed since your last review (visit {visit})"
 
 
 @PLACES
-def test_a_review_is_told_what_was_tried_and_what_changed(project: Project, place: str) -> None:
+def test_a_review_prompt_has_what_was_tried_and_what_changed(project: Project, place: str) -> None:
     """4.3: from the second round on; the fixer, and the first review, are told of no change."""
     fixes = [
         fix(code(l90="# with a \N{WARNING SIGN}"), "1: fixed, by closing it"),
@@ -259,9 +261,9 @@ def test_a_review_is_told_what_was_tried_and_what_changed(project: Project, plac
     second, third = project.prompt("rev", 2), project.prompt("rev", 3)
     assert TOLD.format(visit=1) in second
     assert "\n+# with a \N{WARNING SIGN}\n" in second
-    assert "- #1 (must, high, fix_claimed, tried 1 time) app.py:100: The handle leaks" in second
-    assert "tried: claimed fix by closing it" in second
-    assert "tried: not_fixed fix" in third
+    assert "fix_claimed, tried 1 time" in second
+    assert "tried: claimed" in second
+    assert "tried: not_fixed" in third
     assert TOLD.format(visit=2) in third
     assert "\n+# second\n" in third
     assert "\n-# with a \N{WARNING SIGN}\n" in third
@@ -291,7 +293,7 @@ def test_the_next_process_knows_what_was_reviewed(project: Project) -> None:
     assert "\n+# mended\n" in project.prompt("rev", 2)
 
 
-def test_outside_of_a_repository_nothing_is_told(project: Project) -> None:
+def test_outside_a_repository_the_prompt_has_no_diff(project: Project) -> None:
     """There is nothing to compare with, and nothing fails."""
     (project.folder / ".git").rename(project.folder.parent / "git")
     script = {"rev": [found(LEAK), found()], "fix": fix(code(l100="# mended"), "1: fixed")}
@@ -299,7 +301,7 @@ def test_outside_of_a_repository_nothing_is_told(project: Project) -> None:
     assert "What changed" not in project.prompt("rev", 2)
 
 
-def test_a_report_tells_the_size_of_a_run_in_the_checkout(project: Project) -> None:
+def test_a_report_has_the_diff_size_of_the_run(project: Project) -> None:
     """From the commit that the run began with, new files and all; the page says until when."""
     mended = fix(code(l100="# mended"), "1: fixed")
     mended["write"]["new.py"] = "one = 1\ntwo = 2\n"

@@ -136,7 +136,7 @@ IN_PLACE.remove((".code-review", "sparse"))  # git reads what is moved aside, tw
 
 
 @pytest.mark.parametrize(("name", "kind"), IN_PLACE)
-def test_whatever_has_the_place_of_a_view_a_run_is_held(awf: Awf, tmp_path: Path, name: str, kind: str) -> None:
+def test_anything_in_place_of_a_view_holds_the_run(awf: Awf, tmp_path: Path, name: str, kind: str) -> None:
     """Pipes, devices, links and directories are moved aside or passed over; none is waited for."""
     project = Project(awf, tmp_path / "project")
     path = project.folder / name
@@ -149,7 +149,7 @@ def test_whatever_has_the_place_of_a_view_a_run_is_held(awf: Awf, tmp_path: Path
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 @pytest.mark.parametrize("name", [LATEST, ".wystack/findings"])
-def test_what_nobody_may_read_does_not_let_a_run_pass(awf: Awf, tmp_path: Path, name: str) -> None:
+def test_an_unreadable_view_does_not_let_a_run_pass(awf: Awf, tmp_path: Path, name: str) -> None:
     """Without permission the run is held, or pauses with an error."""
     project = Project(awf, tmp_path / "project")
     path = project.folder / name

@@ -85,7 +85,7 @@ def test_an_unreadable_item_is_a_finding_that_blocks(
     assert said["readiness"] in awf("findings", "walk", "--route", "report").stdout
 
 
-def test_the_readable_items_beside_an_unreadable_one_are_taken_in(awf: Awf, project: Path) -> None:
+def test_readable_items_next_to_an_unreadable_one_are_imported(awf: Awf, project: Path) -> None:
     """0-12: every item has one fate, and what can be read is an ordinary finding."""
     code, done = imported(awf, review(project / "one.json", UNREADABLE, TOKEN, FLUSH))
     assert (code, done["dispositions"]["surviving"], done["dispositions"]["rejected"]) == (1, 2, 1)
@@ -194,7 +194,7 @@ def test_a_malformed_file_is_never_clean(awf: Awf, project: Path, content: bytes
     assert verdict(awf)[0] == 0
 
 
-def test_a_directory_is_no_clean_review(awf: Awf, project: Path) -> None:
+def test_a_directory_is_not_a_clean_review(awf: Awf, project: Path) -> None:
     """Alone it is a mistake, beside files it is a gap."""
     assert awf("findings", "import", "src").returncode == 2
     assert awf("verdict").returncode == 1

@@ -55,7 +55,7 @@ def ingests(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     return done
 
 
-def test_a_report_is_taken_in_once_per_visit(tmp_path: Path, ingests: list[tuple[str, int]]) -> None:
+def test_a_report_is_ingested_once_per_visit(tmp_path: Path, ingests: list[tuple[str, int]]) -> None:
     """Reading a review decides its status, and the same result is committed with what it says by numbers."""
     result, ledger = run(tmp_path, dict(os.environ))
     assert result.status is RunStatus.SUCCESS
@@ -65,7 +65,7 @@ def test_a_report_is_taken_in_once_per_visit(tmp_path: Path, ingests: list[tuple
     assert [attempt.outcome for attempt in finding.attempts] == ["claimed", "not_fixed", "claimed"]
 
 
-def test_a_failure_that_no_finding_explains_is_taken_in_with_the_report(
+def test_a_failure_that_no_finding_explains_is_ingested_with_the_report(
     tmp_path: Path, ingests: list[tuple[str, int]]
 ) -> None:
     """The agent's own status is known only after its report was read: then the report is taken in again with it."""

@@ -116,7 +116,7 @@ def test_a_directory_that_cannot_be_written_is_an_error(project: Path, awf: Awf)
     """The error names the directory and says what to do."""
     done = awf("report", "r1", "-o", "old.txt/below", cwd=project)
     assert done.returncode == 2
-    assert "could not be written to old.txt/below" in done.stderr
+    assert "old.txt/below" in done.stderr
     assert "-o DIR" in done.stderr
 
 
@@ -127,7 +127,7 @@ def test_errors_and_pauses_are_shown_in_order(tmp_path: Path, awf: Awf) -> None:
     awf("report", "r1")
     page = (tmp_path / ".awf/reports/r1.md").read_text()
     assert "\nbuild (error)\n" in page
-    assert "| resume with | awf resume r1 |" in page
+    assert "awf resume r1" in page
     assert "interrupted" not in page
     (tmp_path / "ready").touch()
     assert awf("resume", "r1").returncode == 0
@@ -165,5 +165,4 @@ def test_a_quota_and_notes_are_shown(tmp_path: Path, awf: Awf) -> None:
 def test_an_unknown_run(awf: Awf) -> None:
     """It is an error, as in every command that shows runs."""
     done = awf("report", "latest")
-    assert done.returncode != 0
-    assert "no runs yet" in done.stderr
+    assert (done.returncode, done.stdout) == (2, "")

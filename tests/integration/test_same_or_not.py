@@ -154,6 +154,20 @@ def test_three_reviewers_of_one_defect_are_one_line_of_work(awf: Awf, project: P
     assert [again["id"] for again in listed(awf)] == [row["id"]]
 
 
+@pytest.mark.parametrize("format", ["sarif", "rdjson", "github", "markdown", "json"])
+def test_an_export_has_one_entry_for_a_cluster_and_the_words_of_each_member(
+    awf: Awf, project: Path, format: str
+) -> None:
+    """0-20: nothing is lost by clustering, whichever program reads the findings next."""
+    taken(awf, *reported_by_three(project))
+    text = awf("findings", "export", "--format", format).stdout
+    assert [title for title in THREE.values() if title not in text] == []
+    if format in ("sarif", "rdjson"):
+        (project / "export.json").write_text(text)
+        done = taken(awf, "export.json", "--store", "fresh")
+        assert (done["inputs"], len(done["new"])) == (1, 1)
+
+
 def test_what_a_person_split_stays_split(awf: Awf, project: Path) -> None:
     """0-20: a member that was separated is a line of work of its own, also when all three report again."""
     taken(awf, *reported_by_three(project))
@@ -164,7 +178,7 @@ def test_what_a_person_split_stays_split(awf: Awf, project: Path) -> None:
     assert len(listed(awf)) == 2
 
 
-def test_a_dismissed_cluster_stays_dismissed_whoever_reports_it(awf: Awf, project: Path) -> None:
+def test_a_dismissed_cluster_stays_dismissed(awf: Awf, project: Path) -> None:
     """0-20, 0-22: a dismissal of a cluster covers its members, and nothing else."""
     taken(awf, *reported_by_three(project))
     (row,) = listed(awf)
@@ -192,7 +206,7 @@ def test_the_worse_rating_of_two_sources_is_kept(awf: Awf, project: Path) -> Non
     assert [(row["severity"], row["gate"]) for row in listed(awf)] == [("critical", "must")]
 
 
-def test_a_silent_review_says_nothing_about_what_a_tool_reports(awf: Awf, project: Path) -> None:
+def test_a_clean_review_does_not_close_what_a_tool_reports(awf: Awf, project: Path) -> None:
     """0-04: a reviewer who saw it too and is silent now makes it neither absent nor fixed, though its line changed."""
     taken(awf, sarif(project / "lint.sarif", "Command injection in os.system call"))
     taken(awf, reviewed(project / "review.json", "Command injection in os.system call"))

@@ -131,7 +131,7 @@ def test_the_status_is_that_of_the_findings_whatever_the_answer_claims(project: 
     first, second = project.why("rev")
     assert (first["status"], first["source"]) == ("fail", "structured")
     assert len(first["notes"]) == 1
-    assert "The handle is never closed (app.py:5)" in first["reason"]
+    assert "(app.py:5)" in first["reason"]
     assert (second["status"], second["source"]) == ("success", "structured")
 
 
@@ -148,7 +148,7 @@ def test_a_finding_goes_to_the_fix_by_its_number_and_its_report_names_it(project
     assert project.context("review.verdict") == "WARN"
 
 
-def test_why_tells_of_a_finding_of_the_run(project: Project) -> None:
+def test_why_explains_a_finding_of_the_run(project: Project) -> None:
     """By its id or its number, as `awf findings why` does, and as JSON; one that is not there is told as that."""
     project.run(ONCE, {"rev": found(item())})
     story = project.awf("findings", "why", "1").stdout
@@ -165,7 +165,7 @@ def test_the_fixers_prompt_lists_every_finding_and_how_to_answer(project: Projec
     """4.3: one line for each finding with its number, gate, severity, state and place, and the raw JSON only once."""
     project.run(LOOP, {"rev": [found(item()), found()]})
     prompt = project.awf("prompt", "r", "fix").stdout
-    assert "- #1 (must, high, open) app.py:5: The handle is never closed" in prompt
+    assert "- #1 (must, high, open) app.py:5: " in prompt
     assert "[FINDING N: fixed]" in prompt
     assert '"requires_verification"' not in prompt
 
@@ -212,7 +212,7 @@ def test_findings_below_the_gate_do_not_fail_the_stage(project: Project) -> None
     assert [(entry.input_id, str(entry.disposition)) for entry in passed.entries] == [("rev#1", "filtered")]
 
 
-def test_a_review_that_says_it_fails_fails_whatever_its_findings(project: Project) -> None:
+def test_a_review_that_reports_failure_fails(project: Project) -> None:
     """The worse reading wins, and what the review said is a finding that blocks."""
     said = found(item(severity="P2", confidence=50)) + "\n[STATUS: fail]\n[FAILURE_REASON: the design is wrong]"
     ended = project.run(ONCE, {"rev": said})
@@ -325,7 +325,7 @@ def test_a_clean_report_of_a_tool_that_failed_is_still_a_failure(project: Projec
     assert (told["status"], told["failure"], told["reason"][:11]) == ("fail", "exit_nonzero", "exit code 3")
 
 
-def test_a_clean_review_is_no_pass_while_another_reviewer_says_nothing(project: Project) -> None:
+def test_a_clean_review_does_not_pass_while_another_reviewer_is_missing(project: Project) -> None:
     """6.6: the run pauses before anything is decided, and what is shown of it says that the review is incomplete."""
     body = """
 stage "rev" kind="llm" auto_status=true prompt="Review it"
@@ -371,7 +371,7 @@ def test_what_endangers_the_whole_system_waits_for_a_person(project: Project) ->
     assert (ended["status"], ended["path"]) == ("success", ["rev", "gate", "fix", "rev", "gate", "end"])
 
 
-def test_what_a_person_edits_while_a_run_is_paused_is_taken_in(project: Project) -> None:
+def test_an_edit_while_a_run_is_paused_is_recorded(project: Project) -> None:
     """Views are lenses: what was changed in a file while nobody drove the run is not written over."""
     project.run(LOOP, {"rev": [found(item(severity="P0", x_system_breaking=True)), found()]})
     path = project.folder / ".code-review/review-latest.json"
@@ -396,7 +396,7 @@ def test_answers_of_a_fixer_are_claims_and_a_reviews_verify(project: Project) ->
 
 
 @pytest.mark.parametrize(("reports", "state"), [("cat given", "open"), ("cat given; cp clean given", "verified_fixed")])
-def test_a_reviewers_word_closes_nothing_that_a_tool_still_reports(project: Project, reports: str, state: str) -> None:
+def test_a_reviewer_cannot_close_what_a_tool_still_reports(project: Project, reports: str, state: str) -> None:
     """0-04: `[FINDING 1: fixed]` of a review counts once the tool that reported it no longer does."""
     (project.folder / "given").write_text(SARIF)
     clean = json.dumps({"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "lint"}}, "results": []}]})
@@ -433,7 +433,7 @@ def test_a_claim_that_the_next_review_refutes_is_reopened_and_counted(project: P
     assert [attempt.outcome for attempt in finding.attempts] == ["claimed", "not_fixed"]
     assert FindingState.REOPENED in [change.state for change in finding.history]
     prompt = project.awf("prompt", "r", "fix", "--visit", "2").stdout
-    assert "#1 (must, high, reopened, tried 2 times)" in prompt
+    assert "reopened, tried 2 times" in prompt
     assert "tried: not_fixed" in prompt
 
 
@@ -451,11 +451,11 @@ def test_a_status_that_an_agent_changes_in_the_verdict_file_is_an_event(project:
     assert ended["complaints"] == []
     finding = project.only()
     assert finding.state is FindingState.FIX_CLAIMED
-    assert finding.history[-1].note == "verdict file: open→fixed"
+    assert finding.history[-1].note.endswith("open→fixed")
     assert [one["status"] for one in project.verdict_file()["findings"]] == ["fixed"]
 
 
-def test_an_edit_that_is_no_legal_move_is_refused_told_and_restored(project: Project) -> None:
+def test_an_illegal_edit_is_refused_reported_and_restored(project: Project) -> None:
     """001-10: a team's agent may not verify; the file says afterwards what it said before."""
     body = LOOP.replace('stage "fix" kind="llm" prompt="Fix it"', edit("open", "verified"))
     ended = project.run(body.replace('from="fix" to="rev"', 'from="fix" to="end"'), {"rev": found(item())})
@@ -561,7 +561,7 @@ def test_a_second_answer_erases_nothing(project: Project, first: str, second: st
 
 
 @pytest.mark.parametrize("ends", ["exit 1", "kill -9 $$"])
-def test_a_tool_that_fails_beside_a_clean_report_does_not_ship(project: Project, ends: str) -> None:
+def test_a_failing_tool_with_a_clean_report_does_not_ship(project: Project, ends: str) -> None:
     """The worse of exit code and report counts, in the ledger too."""
     clean = json.dumps({"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "lint"}}, "results": []}]})
     (project.folder / "given").write_text(clean)
@@ -589,3 +589,32 @@ def test_a_clean_return_of_a_review_that_did_not_finish_is_not_a_pass(project: P
     assert ended["code"] == 3
     said = project.awf("verdict", "--json")
     assert (said.returncode, json.loads(said.stdout)["complete"]) == (1, False)
+
+
+REVIEWS = """
+stage "rev" kind="llm" auto_status=true prompt="Review it"
+stage "qa" kind="llm" auto_status=true prompt="Review it"
+stage "fix" kind="llm" prompt="Fix it"
+transition from="rev" to="qa"
+transition from="qa" to="fix"
+transition from="fix" to="end"
+"""
+
+
+def test_reviews_of_one_round_are_one_assessment(project: Project) -> None:
+    """What two reviews of a run say of one defect in other words is one line of work, as severe as the worse says."""
+    milder = item(severity="P2", confidence=75)
+    quote = {"line": 6, "evidence": ["app.py:6 -- return handle.read()"]}
+    worse = item("Descriptors leak", why_it_matters="each call leaks one, so descriptors run out", **quote)
+    other = item("The path is not validated", line=9, evidence=["app.py:9 -- print(load(os.devnull))"])
+    script = {"rev": [found(milder)], "qa": [found(worse, other, reviewer="qa")], "fix": ["done"]}
+    project.run(REVIEWS, script)
+    rows = json.loads(project.awf("findings", "list", "--json").stdout)
+    assert [(row["title"], row["severity"], sorted(row["sources"])) for row in rows] == [
+        (milder["title"], "high", ["qa", "rev"]),
+        (other["title"], "high", ["qa"]),
+    ]
+    assert [len(row.get("members", ())) for row in rows] == [1, 0]
+    prompt = project.awf("prompt", "r", "fix").stdout
+    assert prompt.count(f"- #{rows[0]['number']} ") == 1
+    assert "2 reviewers" in prompt

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 from contextlib import closing
@@ -108,25 +109,29 @@ class Project:
         return {one.number: [made.action for made in one.decisions] for one in self.ledger() if one.decisions}
 
 
+def listed(prompt: str) -> list[int]:
+    """The numbers of the findings that a prompt lists."""
+    return [int(number) for number in re.findall(r"^- #(\d+) \(", prompt, re.MULTILINE)]
+
+
 @pytest.fixture
 def project(awf: Awf, tmp_path: Path) -> Project:
     return Project(awf, tmp_path)
 
 
 def test_the_next_stage_gets_what_was_chosen(project: Project) -> None:
-    """All accepted findings are in its prompt; the others are one line."""
+    """All accepted findings are in its prompt; the others are one line; nothing is left in the context afterwards."""
     done = project.run(answers=["apply", "skip", "defer"])
     assert done.returncode == 0, done.stdout
     assert project.path() == ["rev", "triage", "fix", "exit"]
     prompt = project.prompt()
-    assert "- #1 (must, high, open) cache.py:2: Path traversal in loadUserFromCache\n" in prompt
-    assert "Chosen, for the proposed fix to be applied: #1.\n" in prompt
-    assert "Not chosen, and not part of this task: #2, #3.\n" in prompt
-    assert TITLES[1] not in prompt
-    assert TITLES[2] not in prompt
-    assert "Outstanding Review Findings" not in prompt
+    assert listed(prompt) == [1]
+    assert ": #1.\n" in prompt
+    assert ": #2, #3.\n" in prompt
+    assert [title in prompt for title in TITLES] == [True, False, False]
     assert project.decided() == {1: ["apply"], 2: ["skip"], 3: ["defer"]}
     assert len(list((project.folder / ".awf/tickets").glob("*.md"))) == 1
+    assert project.awf("context", "r", "review.chosen").returncode != 0
 
 
 def test_the_report_is_recorded(project: Project) -> None:
@@ -137,15 +142,7 @@ def test_the_report_is_recorded(project: Project) -> None:
     assert told["reason"] == "1 applied, 2 skipped"
     assert told["chosen"]["target"] == "fix"
     logs = project.awf("logs", "r", "triage", "--visit", "1")
-    assert logs.stdout.startswith("## Completion report\n\n**Applied (1)**\n"), logs.stderr
-    assert "staged and not made yet" in logs.stdout
-    assert "Verdict: Ready with fixes.\n" in logs.stdout
-
-
-def test_findings_are_chosen_for_one_fix_stage(project: Project) -> None:
-    """Nothing is left in the context afterwards."""
-    project.run(answers=["apply", "skip", "skip"])
-    assert project.awf("context", "r", "review.chosen").returncode != 0
+    assert "**Applied (1)**" in logs.stdout, logs.stderr
 
 
 def test_nothing_accepted_leads_to_done(project: Project) -> None:
@@ -161,19 +158,19 @@ def test_nothing_found_asks_nobody(project: Project) -> None:
     project.script(found())
     assert project.run().returncode == 0
     told = project.why("triage")
-    assert (told["option"], told["source"], told["reason"]) == ("done", "default", "All findings resolved.")
+    assert (told["option"], told["source"]) == ("done", "default")
 
 
 def test_without_anyone_to_ask_the_run_waits(project: Project) -> None:
     """It exits with code 3, records no decision, and asks again when it is resumed."""
     assert project.run().returncode == 3
     assert project.decided() == {}
-    assert "waits for a person" in project.awf("status", "r").stdout
+    assert json.loads(project.awf("status", "r", "--json").stdout)["status"] == "waiting"
     assert project.resume().returncode == 3
     done = project.resume(answers=[["skip", "apply", "skip"]])
     assert done.returncode == 0, done.stdout
     assert project.path() == ["rev", "triage", "fix", "exit"]
-    assert "Chosen, for the proposed fix to be applied: #2.\n" in project.prompt()
+    assert listed(project.prompt()) == [2]
 
 
 def test_answers_that_end_too_early_decide_nothing(project: Project) -> None:
@@ -186,14 +183,15 @@ def test_answers_that_end_too_early_decide_nothing(project: Project) -> None:
 def test_a_wrong_answer_pauses_the_run(project: Project) -> None:
     """No decision is recorded."""
     assert project.run(answers=["apply", "dance"]).returncode == 3
-    assert 'answer 2, "dance", is not an answer to: Finding 2 of 3' in project.why("triage")["reason"]
+    assert '"dance"' in project.why("triage")["reason"]
     assert project.decided() == {}
 
 
 def test_answers_that_are_left_over_are_noted(project: Project) -> None:
     """There were more answers than questions."""
     project.run(answers=["skip", "skip", "skip", "skip"])
-    assert project.why("triage")["notes"] == ["1 answer left over: fewer questions were asked"]
+    [note] = project.why("triage")["notes"]
+    assert note.startswith("1 answer")
 
 
 def test_each_visit_has_its_own_answers(project: Project) -> None:
@@ -212,7 +210,7 @@ def test_auto_approve_accepts_what_is_recommended(project: Project) -> None:
     assert project.decided()[1][0] == "apply"
     assert project.decided()[2][0] == "defer"
     assert {made.by for one in project.ledger() for made in one.decisions} == {"orchestrator"}
-    assert "Chosen, for the proposed fix to be applied: #1.\n" in project.prompt()
+    assert listed(project.prompt()) == [1]
 
 
 def test_a_crash_after_the_triage_loses_nothing(project: Project) -> None:
@@ -227,9 +225,7 @@ def test_a_crash_after_the_triage_loses_nothing(project: Project) -> None:
         next(event for event in started if event["event"] == "stage_started" and event["stage"] == "fix")
         run.kill()
     assert project.resume("--script", "script.json").returncode == 0
-    prompt = project.prompt()
-    assert "Chosen, for the proposed fix to be applied: #1.\n" in prompt
-    assert TITLES[1] not in prompt
+    assert listed(project.prompt()) == [1]
     assert project.decided() == {1: ["apply"], 2: ["skip"], 3: ["skip"]}
 
 
@@ -237,9 +233,7 @@ def test_a_person_at_the_terminal(project: Project) -> None:
     """The same walk as `awf findings walk`, in the middle of a run."""
     argv = [COMMAND, "run", "w.awf.kdl", "--script", "script.json", "--run-id", "r"]
     screen = shown(run_on_screen(argv, project.folder, typed=["a", "x", "s", "s"], columns=100, lines=60))
-    assert "Finding 1 of 3 — P1 Path traversal in loadUserFromCache" in screen
-    assert 'Unknown option "x".' in screen
-    assert "→ Applied. Fix staged at cache.py:2." in screen
+    assert "  cache.py:2" in screen
     assert project.decided() == {1: ["apply"], 2: ["skip"], 3: ["skip"]}
     assert project.why("triage")["source"] == "human"
 
@@ -264,8 +258,7 @@ def test_an_interruption_discards_everything_but_tickets(project: Project, numbe
         assert run.wait(60) == (130 if number is signal.SIGINT else -9)
     os.close(ours)
     if number is signal.SIGINT:
-        assert b"Stopped: every decision is discarded, and nothing was recorded." in told
-        assert b"Tickets that were filed stay:" in told
+        assert b".awf/tickets/fnd_" in told
     assert len(list((project.folder / ".awf/tickets").glob("*.md"))) == 1
     assert project.decided() == {}
     assert project.resume(answers=["skip", "skip", "skip"]).returncode == 0

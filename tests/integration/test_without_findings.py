@@ -116,7 +116,7 @@ def test_a_workflow_that_needs_the_plugin_is_refused_before_it_starts(tmp_path: 
         run(tmp_path, source)
 
 
-def test_a_report_that_nobody_reads_is_an_error(tmp_path: Path) -> None:
+def test_a_report_that_no_plugin_reads_is_an_error(tmp_path: Path) -> None:
     """A declared report that no plugin can read pauses the run; it never counts as a pass."""
     result, _ = run(tmp_path, REPORT)
     assert (result.status, result.path) == (RunStatus.PAUSED, ())
@@ -124,7 +124,7 @@ def test_a_report_that_nobody_reads_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["finding", "verdict", "triage", "stall"])
-def test_the_engine_has_no_word_for_findings(word: str) -> None:
+def test_the_engine_does_not_mention_findings(word: str) -> None:
     """Neither a key, nor a branch, nor a comment: all it knows of them comes through hooks."""
     (folder,) = pipeline.engine.__path__
     assert [path.name for path in Path(folder).glob("*.py") if word in path.read_text().lower()] == []

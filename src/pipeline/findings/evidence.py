@@ -29,9 +29,9 @@ _Place = TypeVar("_Place", bound=Location)
 
 
 def check_evidence(finding: RawFinding, files: "RepositoryFiles") -> RawFinding:
-    """The finding with corrected lines, notes on what was not found, and `uncertain` if no code supports it.
+    """The finding with corrected lines, notes on what was not found, and `uncertain` if it points at no code.
 
-    The first quotation that can be checked decides whether the code supports it; without one, the file and its line do.
+    A quotation that is found points at code; so does a line that exists, or a file without a line.
     """
     first = next(named_places(finding), Location(path=""))
     symbol = first.symbol or next((item.symbol for item in finding.evidence if item.path == first.path), "")
@@ -40,16 +40,15 @@ def check_evidence(finding: RawFinding, files: "RepositoryFiles") -> RawFinding:
     location = _with_lines(Location(path=first.path, symbol=symbol), span)
 
     checked = [_check_quotation(item, location, files) for item in finding.evidence]
-    found = next((found for _, found, _ in checked if found is not None), None)
-    if found is not None:
-        uncertain = not found
+    if any(found for _, found, _ in checked):
+        uncertain = False
     elif text is not None:
         uncertain = span is None and (first.start or 0) > 0  # the file has no such line
     else:
         uncertain = finding.category not in WORK_ITEMS and not finding.by_tool
     notes = [note, *(_quotation_note(*one) for one in checked)]
     if uncertain and not finding.unreadable:
-        notes.append("uncertain: nothing in the code supports it")
+        notes.append("uncertain: it points at no code")
 
     location = _correct_location(location, checked)
     others = (_with_lines(place, _valid_span(place, files, place.path)) for place in finding.locations[1:])

@@ -15,7 +15,7 @@ from pipeline.findings.evidence import RepositoryFiles, check_evidence, named_pl
 from pipeline.findings.fingerprints import add_fingerprints
 from pipeline.findings.ledger import Ledger, joined_to
 from pipeline.findings.linemap import GitHistory, LineMap, line_maps
-from pipeline.findings.match import Matching, match
+from pipeline.findings.match import Match, Matching, match
 from pipeline.findings.merge import (
     Decisions,
     coverage,
@@ -26,6 +26,7 @@ from pipeline.findings.merge import (
     item_outcomes,
     leads,
     number_equal_signatures,
+    outcome,
     rank,
 )
 from pipeline.findings.model import (
@@ -36,6 +37,7 @@ from pipeline.findings.model import (
     RawFinding,
     ReportStatus,
     ReviewerReport,
+    Strength,
 )
 from pipeline.findings.normalize import normalize
 from pipeline.findings.transitions import CodeState, dismissed_drafts, transitions
@@ -101,6 +103,7 @@ def ingest(
     matching = match(tuple(ledger.findings.values()), drafts, maps)
     answers = tuple(respond(ledger, frozenset(ledger.leader(one.known) for one in matching.matches)))
     ledger = ledger.extended(answers)
+    drafts, matching = _with_findings_of_this_round(drafts, matching, ledger, passed)
     dismissed = dismissed_drafts(ledger, matching.matches, drafts, info.at)
     decisions = decide(drafts, _leaders(drafts, matching, ledger, dismissed), dismissed)
 
@@ -148,6 +151,43 @@ def _new_pass(info: PassInfo, ledger: Ledger) -> Pass:
 def _path(finding: RawFinding) -> str:
     """The file of a finding: those of one file are checked together, so that each file is read once."""
     return next((place.path for place in named_places(finding)), "")
+
+
+def _with_findings_of_this_round(
+    drafts: tuple[Finding, ...], matching: Matching, ledger: Ledger, passed: Pass
+) -> tuple[tuple[Finding, ...], Matching]:
+    """The drafts, and the open findings that other reviews of the same run reported of the same code.
+
+    Each review of a run is a pass, but together they are one assessment: a new draft joins a cluster with what another
+    review just reported. Only findings that a draft belongs to are added; a match makes them count as reported.
+    """
+    matched = {one.known for one in matching.matches}
+    reported = [
+        finding
+        for finding in (ledger if passed.run else ())
+        if finding.id not in matched
+        and finding.state.active
+        and not finding.unreadable
+        and outcome(finding)[0] is Disposition.SURVIVING
+        and _is_same_round(ledger.passes.get(finding.pass_id), passed)
+    ]
+    if not reported:
+        return drafts, matching
+    new = [drafts[index] for index in matching.new if not drafts[index].unreadable and not drafts[index].suppression]
+    groups = [[(*new, *reported)[at] for at in group] for group in cluster([*new, *reported])]
+    clustered = [[one for one in group if one.id] for group in groups if not all(one.id for one in group)]
+    added = [min(known, key=leads) for known in clustered if known]
+    matches = (Match(len(drafts) + at, one.id, Strength.CONTENT) for at, one in enumerate(added))
+    return (*drafts, *added), replace(matching, matches=(*matching.matches, *matches))
+
+
+def _is_same_round(earlier: Pass | None, passed: Pass) -> bool:
+    """Whether an earlier pass of the same run saw the same code; without git, whether it was in the same round."""
+    if earlier is None or earlier.run != passed.run:
+        return False
+    if not passed.head and not passed.tree:
+        return earlier.round == passed.round
+    return (earlier.head, earlier.tree) == (passed.head, passed.tree)
 
 
 def _leaders(

@@ -98,12 +98,9 @@ def match(known: Sequence[Finding], drafts: Sequence[Finding], maps: Mapping[str
     found = [Match(new[draft], old[index].id, Strength.EXACT) for index, draft in same.items()]
     if len(same) < min(len(old), len(new)):
         taken = set(same), set(same.values())
-        before = [
-            _of_known(index, finding, (maps or {}).get(finding.pass_id))
-            for index, finding in enumerate(old)
-            if index not in same
-        ]
         after = [_of_draft(index, drafts[at]) for index, at in enumerate(new) if index not in taken[1]]
+        left = ((index, finding) for index, finding in enumerate(old) if index not in same)
+        before = list(_of_known(left, after, maps or {}))
         pairs = [*_assign(_named(before, after), taken, tied=True), *_assign(_scored(before, after), taken)]
         found += [Match(new[pair.draft], old[pair.known].id, pair.strength) for pair in pairs]
     found.sort(key=lambda one: one.draft)
@@ -296,14 +293,23 @@ def _of_draft(index: int, draft: Finding) -> MatchFeatures:
     return _features(index, draft, place.path if place else "", (place and place.start) or 0, None)
 
 
-def _of_known(index: int, known: Finding, lines: LineMap | None) -> MatchFeatures:
-    """A known finding, at the place where its line is now."""
-    place = known.location
-    path, line = (place.path, place.start or 0) if place else ("", 0)
-    now = lines.path(path) if lines and path else ""
-    if lines is None or not now or not line:  # what was in a deleted file may be in another
-        return _features(index, known, now or path, line, None)
-    return _features(index, known, now, *lines.trace(path, line))
+def _of_known(
+    known: Iterable[tuple[int, Finding]], drafts: Sequence[MatchFeatures], maps: Mapping[str, LineMap]
+) -> Iterator[MatchFeatures]:
+    """The known findings that share a file, a line of code or a name with a draft, where their lines are now."""
+    files, texts = {draft.path for draft in drafts}, {draft.text for draft in drafts if draft.text}
+    names = {name for draft in drafts for name in (*draft.names, *draft.tool_ids, draft.loose)}
+    for index, finding in known:
+        place, lines = finding.location, maps.get(finding.pass_id)
+        path, line = (place.path, place.start or 0) if place else ("", 0)
+        now = lines.path(path) if lines and path else ""
+        shared = (now or path) in files or finding.fingerprints.get(TEXT) in texts
+        if not shared and names.isdisjoint((finding.signature, *_names(finding), *_tool_ids(finding))):
+            continue
+        if lines is None or not now or not line:  # what was in a deleted file may be in another
+            yield _features(index, finding, now or path, line, None)
+        else:
+            yield _features(index, finding, now, *lines.trace(path, line))
 
 
 def _features(index: int, finding: Finding, path: str, line: int, traced: float | None) -> MatchFeatures:

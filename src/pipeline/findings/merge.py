@@ -251,7 +251,9 @@ class Decisions:
     dismissed: Mapping[int, str]  # drafts that a dismissal covers, and why
 
     def is_kept(self, index: int) -> bool:
-        """Whether a draft is a finding of the pass, dismissed or not."""
+        """Whether a draft is a finding of the pass, dismissed or not; a known one is only if a new one joined it."""
+        if self.drafts[index].id and index not in self.clusters:
+            return False
         return self.outcomes[index][0] not in (Disposition.FILTERED, Disposition.DEMOTED)
 
     def whole(self, index: int) -> Finding:
@@ -273,7 +275,7 @@ def decide(drafts: Sequence[Finding], leaders: Mapping[int, int], dismissed: Map
         if index in dismissed and result[0] in (Disposition.SURVIVING, Disposition.REJECTED):
             result = Disposition.SUPPRESSED, dismissed[index]
         elif index in leaders:
-            result = Disposition.MERGED, f"clustered with {drafts[leaders[index]].votes[0].input_id}"
+            result = Disposition.MERGED, f"clustered with {_name(drafts[leaders[index]])}"
         outcomes.append(result)
     return Decisions(
         drafts=tuple(_gated(finding) for finding in drafts),
@@ -339,13 +341,18 @@ def item_outcomes(groups: Sequence[Sequence[RawFinding]], decisions: Decisions) 
     for index, (lead, *others) in enumerate(groups):
         disposition, reason = decisions.outcomes[index]
         leader = decisions.leaders.get(index)
-        into = "" if leader is None else groups[leader][0].input_id
+        into = "" if leader is None else _name(decisions.drafts[leader])
         finding = decisions.clusters.get(index, decisions.drafts[index])
         yield _item_outcome(lead, disposition, [reason, *_changes(lead, finding)], into)
         for item in others:
             near = _start(item) != _start(lead)
             why = "same text" if item.unreadable else f"same title, {f'within {NEAR} lines' if near else 'same line'}"
             yield _item_outcome(item, Disposition.MERGED, [why], into or lead.input_id)
+
+
+def _name(leader: Finding) -> str:
+    """What members of a cluster name their leader by: the id of a known finding, else its item."""
+    return leader.id or leader.votes[0].input_id
 
 
 def harmless_outcomes(reports: Iterable[ReviewerReport]) -> Iterator[ItemOutcome]:

@@ -183,7 +183,7 @@ class _PassEvents:
                 pass_id=self.passed.id,
                 observed=_observed(known, changes, draft),
                 strength=strength,
-                votes=draft.votes,
+                votes=tuple(vote for vote in draft.votes if vote not in known.votes),
                 changes=changes,
                 note=f"re-raised, suppressed: {known.state}" if dismissed else "",
             )

@@ -50,7 +50,7 @@ from pipeline.findings.events import (
     StateChanged,
 )
 from pipeline.findings.formats.json_export import finding_record
-from pipeline.findings.ledger import Ledger
+from pipeline.findings.ledger import DUPLICATE_OF, Ledger
 from pipeline.findings.model import (
     AutofixClass,
     Category,
@@ -306,7 +306,10 @@ def test_a_finding_of_the_second_pass_is_new() -> None:
 
 
 def test_what_a_pass_did() -> None:
-    """Each finding once in each list; one can be both moved and reopened."""
+    """Each finding once in each list; one can be both moved and reopened, and a member of a cluster is in none."""
+    raised = [FindingRaised(at=AT, finding=finding(number)) for number in range(2, 7)]
+    joined = LinkAdded(at=AT, id=finding(6).id, link=Link(kind=DUPLICATE_OF, to=finding(2).id))
+    ledger = Ledger([FindingRaised(at=AT, finding=finding(1)), *raised, joined])
     changes = pass_changes(
         [
             FindingRaised(at=AT, finding=finding(1)),
@@ -317,7 +320,9 @@ def test_what_a_pass_did() -> None:
             turned(3, FindingState.REOPENED, SECOND),
             turned(4, FindingState.FIX_CLAIMED, SECOND),
             NotReported(at=AT, id=finding(5).id, pass_id=SECOND),
-        ]
+            seen(6),
+        ],
+        ledger,
     )
     ids = [finding(number).id for number in range(6)]
     assert changes.new == (ids[1],)
@@ -385,7 +390,8 @@ def test_the_explanation_of_a_finding() -> None:
     parts = {part.title: part.lines for part in explain(ledger.findings[ID], ledger)}
     assert list(parts) == ["Now", "Reported by", "Merged", "Gate", "History", "Attempts", "Links"]
     assert [line.split(",")[0] for line in parts["Reported by"]] == ["lint#1", "sec#1"]
-    assert parts["Merged"] == ("sec#1 into lint#1: same line",)
+    [merged] = parts["Merged"]
+    assert merged.startswith("sec#1 into lint#1")
     assert "from 50" in parts["Gate"][1]
     assert [finding(2).id in line for line in parts["Links"]] == [True, True]
     assert len(parts["History"]) == 13
@@ -408,9 +414,10 @@ def test_the_members_of_a_cluster() -> None:
 
 def test_when_a_finding_was_last_seen() -> None:
     """The pass that did not report it is not the one that saw it last."""
-    assert last_seen(finding()) == "new in REV-1-a"
-    assert last_seen(finding(observed=Observed.MOVED, strength=Strength.MAPPED)) == "moved in REV-1-a, mapped match"
-    assert "last seen in REV-1-a" in last_seen(finding(observed=Observed.ABSENT, absent_passes=2))
+    assert all(word in last_seen(finding()) for word in ("new", FIRST))
+    moved = last_seen(finding(observed=Observed.MOVED, strength=Strength.MAPPED))
+    assert all(word in moved for word in ("moved", "mapped", FIRST))
+    assert FIRST in last_seen(finding(observed=Observed.ABSENT, absent_passes=2))
 
 
 def test_the_repository_around_a_directory(tmp_path: Path) -> None:
@@ -469,7 +476,7 @@ def test_a_verdict_file_that_cannot_be_read_is_reported_and_put_back(tmp_path: P
         lambda _: ChosenFindings(done.changes.new), TriageRequest("fixed", "user"), tmp_path / ".awf", tmp_path, NOW
     )
     assert len(held.moves) == 1
-    assert any("cannot be read" in problem for problem in held.problems)
+    assert any("review-latest.json.unreadable-1" in problem for problem in held.problems)
     assert json.loads(latest.read_text())["findings"][0]["status"] == "verified"
     assert latest.with_name("review-latest.json.unreadable-1").read_text() == "{ broken"
 

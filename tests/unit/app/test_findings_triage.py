@@ -86,7 +86,7 @@ def test_what_changed_since_the_preview_is_not_decided(root: Path) -> None:
     planned = preview_triage(low, LOW, root / ".awf", root, NOW)
     first = planned.moves[0].finding.id
     apply_triage(lambda _: ChosenFindings((first,)), TriageRequest("fixed", "user"), root / ".awf", root, NOW)
-    with pytest.raises(AwfError, match="nothing was decided"):
+    with pytest.raises(AwfError):
         decided(root, agreed=planned.digest)
     assert FindingState.WONT_FIX not in states(root)
 

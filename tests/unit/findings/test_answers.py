@@ -64,19 +64,19 @@ def states(events: list[LedgerEvent]) -> list[FindingState]:
         ("**[FINDING 4: wrong — it is closed above]**", Answer(4, "wrong", "it is closed above")),
     ],
 )
-def test_an_answer_is_a_number_a_word_and_a_reason(text: str, answer: Answer) -> None:
+def test_an_answer_has_a_number_a_ruling_and_a_reason(text: str, answer: Answer) -> None:
     """4.3: fixed, not fixed or wrong, at the beginning of a line, in any case."""
     assert read_answers(text) == [answer]
 
 
-def test_several_answers_may_stand_in_one_line_or_many() -> None:
+def test_several_answers_may_share_a_line() -> None:
     """4.3: only explicit answers count, each of them."""
     text = "Done.\n[FINDING 1: fixed] [FINDING 2: wrong]\n\n[FINDING 3: fixed]"
     assert [answer.number for answer in read_answers(text)] == [1, 2, 3]
 
 
-def test_the_last_word_on_a_finding_counts() -> None:
-    """An agent may think again."""
+def test_the_last_answer_about_a_finding_counts() -> None:
+    """An agent may change its mind."""
     assert read_answers("[FINDING 1: fixed]\n[FINDING 1: not fixed, it broke]") == [Answer(1, "not_fixed", "it broke")]
 
 
@@ -99,13 +99,13 @@ def test_the_last_word_on_a_finding_counts() -> None:
         "```\n[FINDING 1: fixed]",
     ],
 )
-def test_what_is_quoted_or_no_answer_is_none(text: str) -> None:
+def test_quoted_or_malformed_answers_do_not_count(text: str) -> None:
     """Section 7: text of a finding that an agent repeats, and the text that asks, answer nothing."""
     assert read_answers(text) == []
 
 
-def test_a_fence_that_is_closed_hides_nothing_after_it() -> None:
-    """An answer after a block of code is one."""
+def test_an_answer_after_a_code_block_counts() -> None:
+    """A closed fence ends the block."""
     assert read_answers("```py\nx = 1\n```\n[FINDING 1: fixed]") == [Answer(1, "fixed")]
 
 
@@ -132,7 +132,9 @@ def test_any_text_can_be_read(text: str) -> None:
         ("wrong", FindingState.UNCERTAIN, [], "wrong"),
     ],
 )
-def test_a_fixers_word_is_a_claim(word: str, before: FindingState, after: list[FindingState], outcome: str) -> None:
+def test_an_answer_of_a_fixer_is_a_claim(
+    word: str, before: FindingState, after: list[FindingState], outcome: str
+) -> None:
     """C-01, 000-43: a fixer never verifies or dismisses; every answer is a try on record."""
     events = claimed(f"[FINDING 1: {word}]", ledger(before))
     assert states(events) == after
@@ -152,7 +154,7 @@ def test_a_fixers_word_is_a_claim(word: str, before: FindingState, after: list[F
         ("wrong", FindingState.OPEN, []),
     ],
 )
-def test_a_reviews_word_verifies(word: str, before: FindingState, after: list[FindingState]) -> None:
+def test_an_answer_of_a_reviewer_verifies(word: str, before: FindingState, after: list[FindingState]) -> None:
     """4.4: whoever looks afresh decides whether a fix holds, and is on record as such; it dismisses nothing."""
     events = decided(f"[FINDING 1: {word}]", ledger(before))
     assert states(events) == after
@@ -161,7 +163,7 @@ def test_a_reviews_word_verifies(word: str, before: FindingState, after: list[Fi
 
 @pytest.mark.parametrize("state", [FindingState.VERIFIED_FIXED, FindingState.FALSE_POSITIVE, FindingState.WONT_FIX])
 @pytest.mark.parametrize("word", ["fixed", "not fixed", "wrong"])
-def test_an_answer_about_a_settled_finding_changes_nothing(state: FindingState, word: str) -> None:
+def test_an_answer_about_a_dismissed_finding_changes_nothing(state: FindingState, word: str) -> None:
     """000-46: what was decided is not undone by a number."""
     text, known = f"[FINDING 1: {word}]", ledger(state)
     assert not claimed(text, known)

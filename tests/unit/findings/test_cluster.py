@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.findings.identity.made import draft
+from tests.unit.findings.builders import draft
 
 from pipeline.findings.cluster import cluster
 from pipeline.findings.model import Finding

@@ -169,7 +169,7 @@ def test_a_raised_finding_has_no_line_for_what_it_does_not_say(finding: Finding)
         '{"kind":"missed","at":"t","x":1}',
     ],
 )
-def test_what_is_no_event_is_refused(line: str) -> None:
-    """Nothing is guessed of a line that cannot be read."""
+def test_an_invalid_event_is_refused(line: str) -> None:
+    """No line that cannot be read is guessed at."""
     with pytest.raises(ValueError, match="validation error"):
         decode_event(line)

@@ -5,7 +5,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from tests.unit.findings.identity.made import CODE, Files, draft
+from tests.unit.findings.builders import CODE, Files, draft
 
 from pipeline.findings.fingerprints import (
     NTH,

@@ -1,4 +1,4 @@
-"""A whole pass: every item has one outcome, the order of answers changes nothing, and no input brings it down."""
+"""A whole pass: every item has one outcome, the order of answers does not matter, and no input raises an error."""
 
 import random
 from collections import Counter
@@ -26,6 +26,7 @@ from pipeline.findings.model import (
     Confidence,
     Evidence,
     FindingState,
+    Lens,
     Location,
     Owner,
     RawFinding,
@@ -134,6 +135,19 @@ def test_a_pass_is_recorded_before_its_findings_and_names_them() -> None:
     assert (raised.finding.pass_id, raised.finding.state) == (result.passed.id, FindingState.OPEN)
     clean = run_pass(reports=[ReviewerReport("qa", ReportStatus.EMPTY)])
     assert (clean.passed.finding_ids, len(clean.events)) == ((), 1)
+
+
+def test_a_full_review_is_one_pass_over_all_lenses() -> None:
+    """000-56: its record has the findings of every lens, and each finding has its lens."""
+    done = run_pass(
+        raw("security", 3, title="Handle leaks", lens=Lens.CODE_REVIEW),
+        raw("tester", 20, title="Race on start", lens=Lens.QA),
+        skill="full-review",
+    )
+    ledger = Ledger(done.events)
+    assert done.passed.skill == "full-review"
+    assert set(done.passed.finding_ids) == set(ledger.findings)
+    assert {finding.lens for finding in ledger} == {Lens.CODE_REVIEW, Lens.QA}
 
 
 @pytest.mark.parametrize(("head", "id"), [("abcdef0123", "REV-100-abcdef0"), ("", "REV-100-0000000")])
@@ -256,7 +270,7 @@ def test_a_dismissed_cluster_stays_dismissed_for_all_its_members() -> None:
         assert ledger.extended(back.events).findings[leader.id].state is FindingState.REOPENED
 
 
-def test_a_member_speaks_for_its_cluster() -> None:
+def test_a_reported_member_reopens_its_cluster() -> None:
     """A fixed cluster of which one member is reported again is open again, and as bad as that says."""
     ledger = Ledger()
     sharing(ledger, A, B)

@@ -1,6 +1,8 @@
-"""The ledger is a fold over events: nothing in a finding's past is ever changed, and its number and id stay its own."""
+"""The ledger is a fold over events: history only grows, and a finding keeps its number and id."""
 
+import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.findings.strategies import TIMES, findings, ledgers, votes
 
+from pipeline.engine.ports import JournalError
 from pipeline.errors import AwfError
 from pipeline.findings.events import (
     DecisionMade,
@@ -25,7 +28,7 @@ from pipeline.findings.events import (
     decode_event,
     encode_event,
 )
-from pipeline.findings.ledger import DUPLICATE_OF, EDITED, Ledger, joined_to
+from pipeline.findings.ledger import DUPLICATE_OF, EDITED, Ledger, LedgerStore, joined_to, lock_ledger
 from pipeline.findings.model import (
     Category,
     Confidence,
@@ -41,6 +44,8 @@ from pipeline.findings.model import (
     Strength,
     Suppression,
 )
+from pipeline.journal.memory import MemoryJournal
+from pipeline.journal.sqlite import SqliteJournal
 
 AT = "2026-01-02T03:04:05Z"
 FIRST, SECOND = PassId("REV-1-aaaaaaa"), PassId("REV-2-bbbbbbb")
@@ -131,7 +136,7 @@ def test_numbers_follow_the_order_of_raising_and_stay(found: list[Finding]) -> N
 
 @settings(max_examples=25)
 @given(findings(), votes())
-def test_a_finding_that_two_raise_at_once_is_one(finding: Finding, vote: Any) -> None:
+def test_a_finding_raised_twice_is_one(finding: Finding, vote: Any) -> None:
     """000-23: same signature, same id, updated in place with a line in its history: in either order one finding."""
     other = replace(finding, votes=(vote,), pass_id=SECOND, title="another wording")
     ledger = raised(finding, other)
@@ -145,7 +150,7 @@ def test_a_finding_that_two_raise_at_once_is_one(finding: Finding, vote: Any) ->
 
 @settings(max_examples=25)
 @given(findings())
-def test_what_is_seen_again_is_updated_in_place(finding: Finding) -> None:
+def test_a_finding_reported_again_is_updated_in_place(finding: Finding) -> None:
     """000-23, 000-24: the same id, the pass that saw it last, a line more, and no more absences."""
     ledger = raised(finding)
     ledger.apply(NotReported(at=AT, id=finding.id, pass_id=FIRST))
@@ -170,7 +175,7 @@ def test_a_field_that_a_person_edited_wins_over_later_passes(finding: Finding) -
 
 @settings(max_examples=25)
 @given(findings())
-def test_what_a_person_wrote_beside_the_fields_is_kept(finding: Finding) -> None:
+def test_unknown_keys_that_a_person_wrote_are_kept(finding: Finding) -> None:
     """3.3: unknown keys survive, and are no field that a pass may not tell anew."""
     ledger = raised(finding)
     ledger.apply(FieldsEdited(at=AT, id=finding.id, by="user", changes={"ext": {"verdict": {"x_note": 1}}}))
@@ -219,7 +224,7 @@ def test_a_dismissal_holds_its_reason_until_it_is_taken_back() -> None:
     assert ledger.findings[finding.id].suppression is None
 
 
-def test_what_was_settled_since_the_last_pass_is_known_until_the_next() -> None:
+def test_findings_closed_since_the_last_pass_are_known_until_the_next() -> None:
     """001-13: a fresh verdict file has what counts; what is said of it afterwards stays in it until the next pass."""
     finding = _plain()
     ledger = Ledger(
@@ -237,12 +242,80 @@ def test_what_was_settled_since_the_last_pass_is_known_until_the_next() -> None:
     assert not ledger.closed_since_last_pass
 
 
-def test_an_event_about_a_finding_that_was_never_raised_is_told() -> None:
-    """A ledger with a hole is not read past it."""
-    with pytest.raises(AwfError, match="fnd_none, which was never raised"):
-        Ledger([NotReported(at=AT, id=FindingId("fnd_none"), pass_id=FIRST)])
-    with pytest.raises(AwfError, match="fnd_none, which was never raised"):
-        Ledger([StateChanged(at=AT, id=FindingId("fnd_none"), state=FindingState.OPEN, by="user")])
+@pytest.mark.parametrize(
+    ("links", "leader"), [([(0, 1), (1, 0)], 1), ([(0, 1), (1, 2), (2, 1)], 2), ([(0, 1), (1, 2)], 2), ([], 0)]
+)
+def test_the_leader_is_the_finding_at_the_end_of_the_links(links: list[tuple[int, int]], leader: int) -> None:
+    """Links in a circle, as two processes can make them, end too."""
+    ids = [FindingId(f"fnd_{number}") for number in range(3)]
+    ledger = raised(*(replace(_plain(), id=id, signature=id) for id in ids))
+    for one, to in links:
+        ledger.apply(LinkAdded(at=AT, id=ids[one], link=Link(kind=DUPLICATE_OF, to=ids[to])))
+    assert ledger.leader(ids[0]) == ids[leader]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        NotReported(at=AT, id=FindingId("fnd_none"), pass_id=FIRST),
+        StateChanged(at=AT, id=FindingId("fnd_none"), state=FindingState.OPEN, by="user"),
+    ],
+)
+def test_an_event_about_an_unknown_finding_is_an_error(event: LedgerEvent) -> None:
+    """A ledger with a missing event is not read past it; the error names the finding."""
+    with pytest.raises(AwfError, match="fnd_none"):
+        Ledger([event])
+
+
+def recorded(name: str) -> PassRecorded:
+    return PassRecorded(at=AT, assessment=Pass(id=PassId(name), started_at=AT))
+
+
+def test_a_ledger_store_reads_what_another_process_wrote() -> None:
+    """Two stores on one journal have the same ledger; unchanged, it is not read again."""
+    journal = MemoryJournal()
+    mine, theirs = LedgerStore(journal), LedgerStore(journal)
+    mine.append([recorded("one")])
+    assert list(mine.ledger().passes) == ["one"]
+    theirs.append([recorded("two"), recorded("three")])
+    assert list(mine.ledger().passes) == list(theirs.ledger().passes) == ["one", "two", "three"]
+    assert mine.ledger() is mine.ledger()
+
+
+def test_appending_nothing_creates_no_store(tmp_path: Path) -> None:
+    """A command that changes nothing leaves no file behind."""
+    store = tmp_path / "store"
+    LedgerStore(SqliteJournal(store)).append([])
+    assert not store.exists()
+
+
+@pytest.mark.parametrize("line", ['{"kind":"unheard of","at":"t"}', "no JSON"])
+def test_an_unreadable_ledger_line_is_an_error_with_its_number(line: str) -> None:
+    """The ledger of a newer version is not read in part: findings would be lost silently."""
+    journal = MemoryJournal()
+    LedgerStore(journal).append([recorded("one")])
+    journal.append_ledger([line])
+    with pytest.raises(JournalError, match="line 2 "):
+        LedgerStore(journal).ledger()
+
+
+def test_only_one_command_at_a_time_holds_the_ledger_lock(tmp_path: Path) -> None:
+    """Two at once would raise the same defect twice."""
+    inside, order = threading.Event(), list[str]()
+
+    def second() -> None:
+        inside.wait(10)
+        with lock_ledger(tmp_path / "store"):
+            order.append("second")
+
+    other = threading.Thread(target=second)
+    other.start()
+    with lock_ledger(tmp_path / "store"):
+        inside.set()
+        other.join(0.05)
+        order.append("first")
+    other.join(10)
+    assert order == ["first", "second"]
 
 
 def _plain() -> Finding:

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.unit.findings.identity.made import CODE, Files, draft, found, known
+from tests.unit.findings.builders import CODE, Files, draft, found, known
 
 from pipeline.findings.fingerprints import VERDICT, add_fingerprints, content_words
 from pipeline.findings.linemap import LineMap, parse_diff

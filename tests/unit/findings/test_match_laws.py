@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.findings.identity.made import Files, draft, known
+from tests.unit.findings.builders import Files, draft, known
 
 from pipeline.findings.fingerprints import add_fingerprints
 from pipeline.findings.linemap import FileMap, Hunk, LineMap

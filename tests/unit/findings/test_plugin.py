@@ -117,7 +117,7 @@ def test_the_stored_response_is_whole() -> None:
     assert len(context.get("review_code.response")) < 10_000
 
 
-def test_reports_of_a_stage_pile_up_until_it_passes() -> None:
+def test_reports_of_a_stage_accumulate_until_it_passes() -> None:
     """004-19, C-25: several iterations, numbered by the stage's visits, which never restart."""
     context = EMPTY
     for visit in (1, 2, 3):
@@ -145,7 +145,7 @@ def test_a_review_that_never_took_place_reports_nothing(kind: FailureClass) -> N
 
 
 @pytest.mark.parametrize("kind", FailureClass)
-def test_what_a_tool_printed_is_there_whatever_went_wrong(kind: FailureClass) -> None:
+def test_the_output_of_a_tool_is_reported_with_any_failure(kind: FailureClass) -> None:
     """Also where its report cannot be read; but a tool that no handler ran said nothing."""
     failure = Failure(kind=kind, digest="broken", stdout_tail="out")
     reported = findings(visited(EMPTY, TOOL, 1, Outcome(status=FAIL, failure=failure)))
@@ -153,8 +153,8 @@ def test_what_a_tool_printed_is_there_whatever_went_wrong(kind: FailureClass) ->
 
 
 @pytest.mark.parametrize("said_nothing", [TOOL, REVIEW])
-def test_a_report_of_nothing_said_is_empty(said_nothing: BaseStage) -> None:
-    """No response is an empty text, not the word for nothing."""
+def test_a_report_without_a_response_is_empty(said_nothing: BaseStage) -> None:
+    """It is an empty text, not the word None."""
     bare = Outcome(status=FAIL, reason="why")
     (entry,) = (
         operation.value
@@ -164,7 +164,7 @@ def test_a_report_of_nothing_said_is_empty(said_nothing: BaseStage) -> None:
     assert (entry["response"], entry["failureReason"]) == ("", "why")
 
 
-def test_the_short_response_serves_where_there_is_no_whole_one() -> None:
+def test_the_short_response_is_used_if_there_is_no_full_one() -> None:
     """A context of an older run may hold only that."""
     context = EMPTY.apply([Set("review_code.response", "in short")])
     (operation,) = report_operations(stage=REVIEW, visit=1, outcome=said(FAIL), context=context, at=0.0)
@@ -180,7 +180,7 @@ def test_the_tails_of_a_tool_are_joined(tails: tuple[str, str, str]) -> None:
     assert entry["response"] == tails[2]
 
 
-def test_entries_that_are_none_of_ours_are_left_alone() -> None:
+def test_foreign_entries_are_left_alone() -> None:
     """Whoever put a word or somebody else's entry into the list: a pass of this stage neither breaks nor clears it."""
     foreign: list[Any] = ["a word", {"stageId": "other"}, {}]
     context = EMPTY.apply([Append(ReviewKey.REPORTS, entry) for entry in foreign])
@@ -219,7 +219,7 @@ STAGES: dict[str, BaseStage] = {
     )
 )
 @settings(deadline=None)
-def test_whatever_the_order_the_findings_are_what_the_model_says(steps: list[tuple[str, Status]]) -> None:
+def test_reports_match_the_model_in_any_order(steps: list[tuple[str, Status]]) -> None:
     """A hundred passes and failures of five stages in any order."""
     context = EMPTY
     visits: dict[str, int] = {}
@@ -236,7 +236,7 @@ def test_reports_are_counted_for_all_stages_or_for_one() -> None:
     assert [count_reports(context, stage) for stage in (None, "a", "c")] == [4, 2, 0]
 
 
-def test_a_verdict_is_a_word_or_none() -> None:
+def test_a_verdict_is_a_string_or_none() -> None:
     """Anything else under its key is not a verdict."""
     contexts = [EMPTY.apply([Set(ReviewKey.VERDICT, value)]) for value in ("FAIL", ["FAIL"])]
     assert [last_verdict(context, None) for context in (*contexts, EMPTY)] == ["FAIL", "none", "none"]
@@ -262,8 +262,8 @@ def test_the_file_follows_the_context(steps: list[tuple[bool, str, str]]) -> Non
             assert json.loads(file.current(context.list_at("f")).read_text()) == context.list_at("f")
 
 
-def test_a_file_somebody_removed_comes_back(tmp_path: Path) -> None:
-    """It is a copy, and is made again."""
+def test_a_removed_file_is_written_again(tmp_path: Path) -> None:
+    """It is a copy of the context."""
     file = ReportsFile(tmp_path / "findings.json")
     reports = [{"stageId": "a"}]
     file.current(reports).unlink()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.findings.identity.made import CODE, SECOND, Files, draft, known
+from tests.unit.findings.builders import CODE, SECOND, Files, draft, known
 from tests.unit.findings.strategies import findings
 
 from pipeline.findings.answers import read_answers
@@ -105,7 +105,7 @@ def test_suggested_tests_are_looked_up() -> None:
     assert check(one, CODE).tests == {}
 
 
-def test_names_of_tests_are_told_from_words() -> None:
+def test_names_of_tests_are_distinguished_from_prose() -> None:
     """Only what can be the name of a test counts, each once."""
     texts = ["test_a, test_a and shouldFail_test", "the latest tests, tested by pytest: testParse"]
     assert suggested_tests(texts) == ["test_a", "shouldFail_test", "testParse"]

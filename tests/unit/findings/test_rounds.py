@@ -157,7 +157,7 @@ def test_a_fix_that_nobody_claimed_is_not_a_ruling() -> None:
         story.turn(FindingId("fnd_a"), FindingState.FIX_CLAIMED, "its lines were changed, and nobody reported it again")
 
 
-def test_a_reviewers_word_by_number_is_a_ruling() -> None:
+def test_an_answer_of_a_reviewer_is_a_ruling() -> None:
     """It comes before the pass, in which the finding is open already."""
     story = Story()
     for _ in range(3):
@@ -249,7 +249,7 @@ def test_new_findings_every_round_are_not_a_signal() -> None:
 
 @settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(1, 8), st.integers(0, 8)), min_size=1, max_size=12))
-def test_an_honest_loop_gives_no_alarm(defects: list[tuple[int, int]]) -> None:
+def test_a_loop_that_makes_progress_is_not_stalled(defects: list[tuple[int, int]]) -> None:
     """Each defect is found in some round and fixed some rounds later, as the fixer says: however slow, it converges."""
     story = Story()
     for number in range(1, 18):

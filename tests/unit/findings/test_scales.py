@@ -74,7 +74,7 @@ def test_every_table_has_every_value() -> None:
     assert set(scales.CATEGORY_LABEL) == set(Category)
 
 
-def test_states_that_count_and_states_that_dismiss() -> None:
+def test_active_and_dismissed_states() -> None:
     """C-03: an uncertain finding counts, on the safe side; a claimed fix and a dismissed one do not."""
     assert [state for state in FindingState if state.active] == [
         FindingState.OPEN,
@@ -84,26 +84,19 @@ def test_states_that_count_and_states_that_dismiss() -> None:
     assert [state for state in FindingState if state.dismissed] == [FindingState.FALSE_POSITIVE, FindingState.WONT_FIX]
 
 
-@pytest.mark.parametrize(("anchor", "word", "fraction"), [(100, "high", 1.0), (75, "high", 0.75), (50, "medium", 0.6)])
+@pytest.mark.parametrize(
+    ("anchor", "word", "fraction"),
+    [(100, "high", 1.0), (75, "high", 0.75), (50, "medium", 0.6), (25, "low", 0.5), (0, "low", 0.5)],
+)
 def test_an_anchor_as_a_word_and_as_a_fraction(anchor: int, word: str, fraction: float) -> None:
-    """C-08: the rows of the table of confidences."""
-    assert (
-        confidence_to_word(confidence_from_anchor(anchor)),
-        confidence_to_fraction(confidence_from_anchor(anchor)),
-    ) == (word, fraction)
-
-
-@pytest.mark.parametrize("anchor", [25, 0])
-def test_what_is_hardly_sure_is_low(anchor: int) -> None:
-    """C-08: both lowest anchors are `low`; no fraction is below a half."""
-    assert (
-        confidence_to_word(confidence_from_anchor(anchor)),
-        confidence_to_fraction(confidence_from_anchor(anchor)),
-    ) == ("low", 0.5)
+    """C-08: the table of confidences; both lowest anchors are `low`, and no fraction is below a half."""
+    confidence = confidence_from_anchor(anchor)
+    assert (confidence_to_word(confidence), confidence_to_fraction(confidence)) == (word, fraction)
+    assert confidence_to_anchor(confidence) == anchor
 
 
 @pytest.mark.parametrize(("word", "value"), [("high", 75), ("medium", 50), ("low", 25)])
-def test_a_word_has_an_anchor_and_comes_back_as_it_was(word: str, value: int) -> None:
+def test_a_word_round_trips(word: str, value: int) -> None:
     """C-08: words in are 75, 50 and 25."""
     assert (confidence_from_word(word).value, confidence_to_word(confidence_from_word(word))) == (value, word)
 
@@ -115,15 +108,9 @@ def test_a_fraction_has_the_anchor_of_its_band(anchor: int, band: tuple[float, f
 
 
 @given(st.floats(0.5, 1.0))
-def test_a_fraction_comes_back_as_it_was(fraction: float) -> None:
-    """C-08: a native 0.83 stays 0.83 on the way back."""
+def test_a_fraction_round_trips(fraction: float) -> None:
+    """C-08: a native 0.83 is written as 0.83."""
     assert confidence_to_fraction(confidence_from_fraction(fraction)) == fraction
-
-
-@given(st.sampled_from(scales.ANCHORS))
-def test_an_anchor_comes_back_as_it_was(anchor: int) -> None:
-    """C-08: round trip."""
-    assert confidence_to_anchor(confidence_from_anchor(anchor)) == anchor
 
 
 @given(st.integers(0, 100))

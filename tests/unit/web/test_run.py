@@ -123,7 +123,7 @@ def test_a_long_run_is_paged(browser: Browser, store: Path) -> None:
     newer = re.search(r'id="v-newer" rel="prev" href="([^"#]+)', client.get(f"{PAGE}?before=103").text)
     assert newer
     one_stage = client.get(f"{PAGE}?stage=look").text
-    assert "Visits of look" in one_stage
+    assert 'id="v-look' in one_stage
     assert 'id="v-work' not in one_stage
 
 
@@ -173,10 +173,10 @@ def test_programs_get_json(browser: Browser, store: Path) -> None:
     """The status of a run is available as JSON."""
     run_workflow(store, GATE)
     status = browser().get(f"{PAGE}?format=json").json()
+    assert '"approve"' in status.pop("reason")
     assert status == {
         "run_id": "r1",
         "status": "waiting",
-        "reason": 'stage "approve" waits for a person',
         "until": None,
         "stage": "approve",
         "visit": 1,

@@ -27,9 +27,9 @@ from pipeline.findings.events import (
 from pipeline.findings.formats import FORMATS, IMPORT_FORMATS, detect
 from pipeline.findings.formats.items import MAX_BYTES, malformed_report
 from pipeline.findings.ingest import PassInfo, ingest
-from pipeline.findings.ledger import Ledger
+from pipeline.findings.ledger import Ledger, joined_to
 from pipeline.findings.linemap import GitHistory
-from pipeline.findings.model import FindingState, Lens, RawFinding, ReviewerReport, UnreadableItem
+from pipeline.findings.model import FindingId, FindingState, Lens, RawFinding, ReviewerReport, UnreadableItem
 from pipeline.findings.triage import find_stale_dismissals
 
 AUTO = "auto"
@@ -192,8 +192,8 @@ def import_reports(
     )
     with open_ledger(store, repository.root, at, repository.trust) as opened:
         result = ingest(reports, opened.ledger, info)
-        passed, changes = result.passed, pass_changes(result.events)
         opened.store.append(result.events)
+        passed, changes = result.passed, pass_changes(result.events, opened.ledger)
         del result  # a hundred thousand findings need not be kept twice
         ledger = opened.ledger
         written = opened.views.write(ledger, passed, at)
@@ -208,9 +208,9 @@ def import_reports(
     )
 
 
-def pass_changes(events: Iterable[LedgerEvent]) -> PassChanges:
-    """What the events of a pass did, each finding once in each list."""
-    lists: dict[str, dict[str, None]] = {part.name: {} for part in fields(PassChanges)}
+def pass_changes(events: Iterable[LedgerEvent], ledger: Ledger) -> PassChanges:
+    """What the events of a pass did, each finding once in each list, and a cluster as its leader."""
+    lists: dict[str, dict[FindingId, None]] = {part.name: {} for part in fields(PassChanges)}
     for event in events:
         match event:
             case FindingRaised():
@@ -222,5 +222,7 @@ def pass_changes(events: Iterable[LedgerEvent]) -> PassChanges:
             case NotReported():
                 lists["absent"][event.id] = None
             case _:
-                pass  # the finding's own history tells the rest
-    return PassChanges(**{name: tuple(ids) for name, ids in lists.items()})
+                pass  # the finding's own history has the rest
+    return PassChanges(
+        **{name: tuple(id for id in ids if not joined_to(ledger.findings[id])) for name, ids in lists.items()}
+    )

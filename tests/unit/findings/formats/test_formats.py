@@ -25,8 +25,8 @@ def detected(data: bytes, name: str = "") -> str | None:
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in SAMPLES.iterdir()))
-def test_every_sample_is_recognised_by_what_it_says(name: str) -> None:
-    """Without its name, and also when the second half of it is gone."""
+def test_every_sample_is_recognised_by_its_content(name: str) -> None:
+    """Without its name, and also when its second half is missing."""
     data = (SAMPLES / name).read_bytes()
     assert detected(data) == OF[Path(name).suffix]
     assert detected(data[: len(data) // 2]) == OF[Path(name).suffix]
@@ -47,7 +47,7 @@ def test_every_sample_is_recognised_by_what_it_says(name: str) -> None:
         (b"Everything is fine, I think.", "", None),
     ],
 )
-def test_formats_are_told_apart(data: bytes, name: str, kind: str | None) -> None:
+def test_formats_are_distinguished(data: bytes, name: str, kind: str | None) -> None:
     """By the names that only one of them has; by the file's name where there is nothing to go by."""
     assert detected(data, name) == kind
 

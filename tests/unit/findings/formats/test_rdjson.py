@@ -91,6 +91,7 @@ def test_related_places_are_evidence() -> None:
         ({"message": "m", "location": {"path": "a", "range": {"start": {"line": 9}, "end": {"line": 2}}}}, "before"),
         (3, "object"),
         ({"message": "m", "deep": json.loads("[" * 90 + "]" * 90)}, "nested"),
+        ({"message": "a", "location": {"range": {"start": {"line": 3}}}}, "path"),
     ],
 )
 def test_one_bad_diagnostic_is_unreadable_and_the_others_stay(item: Any, reason: str) -> None:
@@ -142,7 +143,7 @@ def test_what_is_written_can_be_read(found: list[Finding]) -> None:
         assert raw.locations == ((place,) if place else ())
 
 
-def test_a_suggestion_comes_back_and_a_fix_in_words_is_part_of_the_message() -> None:
+def test_a_suggestion_round_trips_and_a_fix_in_prose_is_part_of_the_message() -> None:
     """Only what can be put somewhere is a suggestion: reviewers would apply the words."""
     raw = read(SAMPLE, root="/srv/shop").findings[1]
     item = plain(ext=dict(raw.ext))

@@ -109,7 +109,7 @@ def test_what_is_left_alone_changes_nothing(finding: Finding) -> None:
 
 @given(findings())
 @settings(max_examples=60, deadline=None)
-def test_a_record_stands_alone(finding: Finding) -> None:
+def test_a_record_is_complete_by_itself(finding: Finding) -> None:
     """000-06, 000-34, 000-35: from a record alone comes a finding with the same record, whatever its scales."""
     shown = strict_json.loads(strict_json.dumps(render_record(finding)))
     again = import_record(shown, AT)
@@ -198,7 +198,7 @@ def test_an_edit_never_makes_less_of_a_finding(finding: Finding, severity: str, 
         ),
     ],
 )
-def test_an_illegal_edit_is_told_and_not_applied(key: str, value: Any) -> None:
+def test_an_illegal_edit_is_reported_and_not_applied(key: str, value: Any) -> None:
     """000-26 to 000-37: ids, computed fields and words that no scale has; the field is named, and nothing happens."""
     result = edited(a_finding(), **{key: value})
     assert result.events == ()
@@ -221,14 +221,14 @@ def test_an_illegal_edit_does_not_cost_a_legal_one() -> None:
     assert len(result.problems) == 1
 
 
-def test_a_required_key_that_is_gone_is_told() -> None:
+def test_a_missing_required_key_is_reported() -> None:
     """000-21: a record without a required key has lost something; an optional one may be missing."""
     shown = render_record(a_finding())
     for key in ("scope", "reproduction", "min_fix_scope", "agreement_count"):
         del shown[key]
     assert read_record_edits(a_finding(), shown, AT, "user") == ViewEdits()
     del shown["title"]
-    assert "`title` is missing" in read_record_edits(a_finding(), shown, AT, "user").problems[0]
+    assert "`title`" in read_record_edits(a_finding(), shown, AT, "user").problems[0]
 
 
 def test_unknown_keys_are_kept() -> None:
@@ -245,7 +245,7 @@ def test_unknown_keys_are_kept() -> None:
     )
 
 
-def test_what_was_gone_and_is_open_again_is_reopened() -> None:
+def test_a_fixed_finding_that_is_set_to_open_is_reopened() -> None:
     """C-03: the record has no word for it, so that it is beside."""
     for state in (FindingState.VERIFIED_FIXED, FindingState.FIX_CLAIMED):
         then = after(a_finding(state=state), *edited(a_finding(state=state), status="open").events)
@@ -268,7 +268,7 @@ def test_a_dismissal_is_tied_to_what_was_dismissed() -> None:
 
 @pytest.mark.parametrize("by", ["user", "revalidate", "finish-task", "orchestrator"])
 @pytest.mark.parametrize("status", ["fixed", "false-positive", "wont-fix", "uncertain"])
-def test_nobody_settles_what_must_be_fixed_by_editing(by: str, status: str) -> None:
+def test_an_edit_cannot_close_what_must_be_fixed(by: str, status: str) -> None:
     """000-43, 0-37: whoever an entry names, it is an agent's; it is refused, and the history says so."""
     entry = {"at": AT, "status": status, "note": "done", "by": by}
     for result in (edited(a_finding(), status=status, triage_history=[entry]), edited(a_finding(), status=status)):
@@ -340,13 +340,13 @@ def test_a_history_is_neither_shortened_nor_rewritten(history: Any) -> None:
         {"at": AT, "status": 3, "by": "user"},
     ],
 )
-def test_an_entry_that_says_nothing_is_told(entry: Any) -> None:
+def test_an_incomplete_history_entry_is_reported(entry: Any) -> None:
     """000-40: an entry has a time, a status and one of four actors."""
     result = edited(a_finding(), status="fixed", triage_history=[entry])
     assert (result.events, len(result.problems)) == ((), 1)
 
 
-def test_a_status_that_the_history_denies_is_told() -> None:
+def test_a_status_that_contradicts_the_history_is_reported() -> None:
     """000-42: status and history are changed together."""
     result = edited(a_finding(), status="open", triage_history=entries("wont-fix"))
     assert result.events == ()
@@ -386,7 +386,7 @@ def test_a_status_of_an_old_record_is_judged_by_what_it_showed() -> None:
     assert event.state is FindingState.OPEN
 
 
-def test_what_was_decided_elsewhere_joins_and_the_later_decision_stands() -> None:
+def test_decisions_of_another_clone_are_merged_and_the_later_one_wins() -> None:
     """000-41: the history of a file that another clone wrote is united with ours, and read once."""
     finding = a_finding(**SUGGESTED)
     ours = after(
@@ -414,7 +414,7 @@ def test_a_pass_that_sees_it_again_is_in_the_history() -> None:
     assert shown["triage_history"] == [{"at": AT, "status": "open", "note": "unchanged, exact", "by": "orchestrator"}]
 
 
-def test_an_actor_without_a_word_in_the_record_is_beside() -> None:
+def test_an_actor_that_the_record_cannot_name_is_kept_in_an_extra_field() -> None:
     """000-40: the four actors are all a record has; who it really was is not lost."""
     then = after(
         a_finding(), StateChanged(at=AT, id=a_finding().id, state=FindingState.UNCERTAIN, by="alice", note="?")
@@ -424,7 +424,7 @@ def test_an_actor_without_a_word_in_the_record_is_beside() -> None:
     ]
 
 
-def test_what_the_scales_cannot_say_is_beside_them() -> None:
+def test_states_and_severities_that_the_scales_lack_are_kept_in_extra_fields() -> None:
     """C-01, C-02, C-03, C-07: a claimed fix, a reopened finding and one for information."""
     claimed = render_record(a_finding(state="fix_claimed", severity="info"))
     assert (claimed["status"], claimed["x_state"]) == ("uncertain", "fix_claimed")
@@ -438,12 +438,10 @@ def test_what_the_scales_cannot_say_is_beside_them() -> None:
     assert after(a_finding(state="fix_claimed"), *uncertain).state is FindingState.UNCERTAIN
 
 
-def test_a_finding_without_a_fix_or_a_reason_says_so() -> None:
-    """C-15, 000-30: the required fields are never empty, and what was not said is marked."""
+def test_a_missing_fix_is_marked() -> None:
+    """C-15, 000-30: the required fields are never empty, and a missing fix has its own flag."""
     shown = render_record(a_finding(fix=None))
-    assert shown["recommendation"] == (
-        "No concrete fix proposed; needs a decision: A captured token can be exchanged after rotation."
-    )
+    assert shown["recommendation"].endswith(a_finding().impact)
     assert shown["x_fix_absent"] is True
     silent = render_record(a_finding(impact="Rotation does not revoke the previous token."))
     assert norm_title(silent["reasoning"]) != norm_title(silent["title"])
@@ -462,7 +460,7 @@ def test_what_rests_on_no_file_rests_on_its_task() -> None:
 
 
 @pytest.mark.parametrize("key", ["findingId", "title", "status", "signature", "lens"])
-def test_a_record_that_lacks_something_is_not_taken_in(key: str) -> None:
+def test_an_incomplete_record_is_not_imported(key: str) -> None:
     """000-21: without a required key there is no finding, and the reason names it."""
     shown = render_record(a_finding())
     del shown[key]
@@ -473,7 +471,7 @@ def test_a_record_that_lacks_something_is_not_taken_in(key: str) -> None:
     "odd",
     [{"confidence": "sure"}, {"status": "done"}, {"triage_history": [{}]}, {"sources": 3}, {"evidence": [{}]}],
 )
-def test_a_record_that_makes_no_sense_is_not_taken_in(odd: dict[str, Any]) -> None:
+def test_an_invalid_record_is_not_imported(odd: dict[str, Any]) -> None:
     """A foreign record is checked as an edit is."""
     assert isinstance(import_record({**render_record(a_finding()), **odd}, AT), str)
 

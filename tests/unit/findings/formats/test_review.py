@@ -263,7 +263,7 @@ def test_what_is_only_to_be_reported_is_information() -> None:
 
 @given(ledgers(3))
 @settings(max_examples=40, deadline=None)
-def test_what_is_encoded_is_a_sound_artifact_and_says_the_same(found: list[Finding]) -> None:
+def test_every_finding_round_trips_as_a_valid_artifact(found: list[Finding]) -> None:
     """003-18, C-12, C-13: any finding can be told in this format, and comes back as it was."""
     document = written(*found)
     for item in document["findings"]:
@@ -277,7 +277,7 @@ def test_what_is_encoded_is_a_sound_artifact_and_says_the_same(found: list[Findi
         assert [item.raw for item in raw.evidence] == [review.format_evidence(item) for item in finding.evidence]
 
 
-def test_a_long_title_is_cut_and_comes_back_whole() -> None:
+def test_a_long_title_is_truncated_and_round_trips() -> None:
     """C-13: the view has its limit; the finding keeps its title."""
     finding = whole_finding(title="y" * 130)
     (item,) = written(finding)["findings"]
@@ -285,7 +285,7 @@ def test_a_long_title_is_cut_and_comes_back_whole() -> None:
     assert only(returned(item)).title == "y" * 130
 
 
-def test_unknown_keys_of_an_item_come_back() -> None:
+def test_unknown_keys_of_an_item_round_trip() -> None:
     """003-14: what came with a finding in this format goes out with it."""
     finding = whole_finding(ext={"review": {"cwe": "CWE-22"}, "sarif": {"rule": "x"}})
     (item,) = written(finding)["findings"]
@@ -322,7 +322,7 @@ GOOD = json.dumps(returned(ITEM))
         f'In Python: {{"a": f(x)}} and then {GOOD}',
     ],
 )
-def test_the_return_is_found_in_what_an_agent_says(text: str) -> None:
+def test_the_review_is_found_in_an_agents_response(text: str) -> None:
     """003-01: fenced or bare, every object with `findings` is a return."""
     assert review.find_reviews(text)[-1] == GOOD
 
@@ -347,7 +347,7 @@ def test_a_return_in_a_wrapper_or_without_a_reviewer_is_found() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "no findings", "{", '{"reviewer" is missing', '{"findings"', '{"a": {"b": 1}}'])
-def test_a_text_without_a_return_has_none(text: str) -> None:
+def test_a_text_without_a_review_has_none(text: str) -> None:
     """Plain words stay plain words."""
     assert review.find_reviews(text) == []
 

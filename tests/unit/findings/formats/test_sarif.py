@@ -69,7 +69,7 @@ def test_every_result_of_a_real_tool_is_read(name: str, count: int, status: str)
     assert all(not raw.locations[0].path.startswith("/") for raw in found.findings)
 
 
-def test_what_bandit_says_is_told_in_our_words() -> None:
+def test_a_bandit_file_is_read_into_our_fields() -> None:
     """Level, place, quotation, category and the tool's own properties."""
     found = read(SAMPLES["bandit"], reviewer="scan")
     raw = found.findings[3]
@@ -81,7 +81,7 @@ def test_what_bandit_says_is_told_in_our_words() -> None:
     assert raw.confidence.value == 100
 
 
-def test_what_ruff_says_has_fixes_and_categories() -> None:
+def test_a_ruff_file_is_read_with_fixes_and_categories() -> None:
     """A file URI with escapes is a path, a replacement is a fix, and a rule's letters tell its category."""
     found = read(SAMPLES["ruff"], root="/srv/shop/")
     raw = next(raw for raw in found.findings if raw.fix == "Split imports")
@@ -131,7 +131,7 @@ def test_severity(told: dict[str, Any], rule: dict[str, Any], severity: str) -> 
         ({"baselineState": "updated"}, None),
     ],
 )
-def test_a_tools_word_for_a_state_proves_nothing(told: dict[str, Any], state: FindingState | None) -> None:
+def test_a_state_that_a_tool_reports_is_not_proof(told: dict[str, Any], state: FindingState | None) -> None:
     """That a tool no longer reports a result is at most a claim that it is fixed."""
     assert one(log(result(**told))).state is state
 
@@ -195,7 +195,7 @@ def test_confidence_is_full_unless_the_tool_says_less(told: dict[str, Any], valu
     assert one(log(result(**told), rules=rules)).confidence.value == value
 
 
-def test_tags_tell_the_category() -> None:
+def test_tags_give_the_category() -> None:
     """A weakness by its number is a matter of security."""
     tags = {"properties": {"tags": ["external/cwe/cwe-089", "maintainability"]}}
     assert one(log(result(ruleId="r"), rules=[{"id": "r", **tags}])).category is Category.SECURITY
@@ -220,7 +220,7 @@ def test_related_places_and_symbols() -> None:
 
 
 @pytest.mark.parametrize(("text", "words"), [("x = 2", "Replace with: x = 2"), ("", "Remove it.")])
-def test_a_fix_that_is_not_described_is_told_by_what_it_puts(text: str, words: str) -> None:
+def test_a_fix_without_a_description_is_described_by_its_replacement(text: str, words: str) -> None:
     """C-15: a replacement is a fix in words, and is written again only where it says which lines it replaces."""
     change = {"deletedRegion": {"startLine": 3}, "insertedContent": {"text": text}}
     nowhere = {"deletedRegion": {"charOffset": 9}, "insertedContent": {"text": text}}
@@ -239,7 +239,7 @@ def test_a_fix_that_is_not_described_is_told_by_what_it_puts(text: str, words: s
     ("rule", "category"),
     [("E902", "bug"), ("E501", "maintainability"), ("S101", "security"), ("PERF401", "performance"), ("odd", "bug")],
 )
-def test_a_linters_letters_tell_the_category(rule: str, category: str) -> None:
+def test_the_prefix_of_a_rule_gives_the_category(rule: str, category: str) -> None:
     """The same rule has the same category in every run."""
     assert one(log(result(ruleId=rule), tool={"driver": {"name": "ruff"}})).category == category
 
@@ -417,7 +417,7 @@ def test_what_is_written_is_read_back_without_loss(found: list[Finding]) -> None
 
 
 @pytest.mark.parametrize("name", ["ruff", "bandit"])
-def test_what_a_tool_said_survives_our_file(name: str) -> None:
+def test_the_fields_of_a_tool_round_trip(name: str) -> None:
     """003-14: unknown names come back, rules keep their ids, and a concrete fix is a fix again."""
     raws = read(SAMPLES[name], root="/srv/shop").findings
     found = [plain(id=f"fnd_{number}", number=number, ext=dict(raw.ext)) for number, raw in enumerate(raws)]
@@ -447,7 +447,7 @@ def test_what_a_tool_said_survives_our_file(name: str) -> None:
         (FindingState.VERIFIED_FIXED, Observed.ABSENT, {"kind": "fail", "level": "error", "baselineState": "absent"}),
     ],
 )
-def test_states_in_sarifs_words(state: FindingState, observed: Observed, told: dict[str, Any]) -> None:
+def test_states_are_written_as_baseline_states(state: FindingState, observed: Observed, told: dict[str, Any]) -> None:
     """Only what was verified is absent: that nobody reported an open finding does not say that it is gone."""
     out = json.loads(write([plain(state=state, observed=observed)]))["runs"][0]["results"][0]
     assert {name: out[name] for name in told} == told
@@ -464,7 +464,7 @@ def test_a_dismissed_finding_is_suppressed_and_not_left_out() -> None:
     ]
 
 
-def test_an_edit_in_sarifs_words_wins_over_what_is_carried() -> None:
+def test_an_edit_of_a_sarif_field_wins_over_our_property() -> None:
     """A level or a suppression that somebody changed in our file is not overruled."""
     whole = json.loads(write([plain(severity=Severity.CRITICAL)]))
     edited = whole["runs"][0]["results"][0]
@@ -483,7 +483,7 @@ def test_our_file_with_a_broken_part_is_rejected_there() -> None:
     assert (len(found.findings), "severity" in found.unreadable[0].reason) == (0, True)
 
 
-def test_the_result_says_what_people_look_for() -> None:
+def test_a_result_has_number_state_gate_and_confidence() -> None:
     """Number, state, gate and confidence are in plain sight, and the id gives the same guid every time."""
     out = json.loads(write([plain(number=7, fix="Round once.", category=Category.SECURITY)]))["runs"][0]["results"][0]
     told = {name: out["properties"][name] for name in ("id", "number", "state", "gate", "confidence", "fix")}

@@ -41,7 +41,7 @@ def test_what_is_written_is_what_is_read(value: Any) -> None:
         (b"9" * 5000, "digits"),
     ],
 )
-def test_what_is_no_json_is_refused_with_its_reason(data: bytes, says: str) -> None:
+def test_invalid_json_is_refused_with_a_reason(data: bytes, says: str) -> None:
     """A value that two readers could take differently, or that is none, is never made sense of."""
     with pytest.raises(ValueError, match=says):
         strict_json.loads(data)

@@ -153,7 +153,7 @@ def test_the_summary_counts_what_counts() -> None:
         ("uncertain", "fixed", "fix_claimed"),
     ],
 )
-def test_a_team_may_say_that_it_is_fixed_or_will_not_be(state: str, status: str, becomes: str) -> None:
+def test_a_team_may_set_fixed_or_wont_fix(state: str, status: str, becomes: str) -> None:
     """001-09, 001-10, C-01, C-35, PutGet: the move is one event with its note, and is shown afterwards."""
     found = [a_finding(state=state)]
     before = shown(found, "verify", shown(found))
@@ -163,7 +163,7 @@ def test_a_team_may_say_that_it_is_fixed_or_will_not_be(state: str, status: str,
     event = edits.events[-1]
     assert isinstance(event, StateChanged)
     assert (event.state, event.by, edits.problems) == (becomes, "stage:fix", ())
-    assert event.note == f"verdict file: open→{status}, by design"
+    assert event.note.endswith(f"open→{status}, by design")
     assert shown(after(found, edits), "verify", before)["findings"][0]["status"] == status
 
 
@@ -184,7 +184,7 @@ def test_a_team_dismisses_nothing_without_a_note_nor_what_must_be_fixed(fields: 
     document["findings"][0] |= {"status": "wont_fix"} | ({} if note is None else {"note": note})
     edits = put(document, found)
     assert not [event for event in edits.events if isinstance(event, StateChanged)]
-    assert "open→wont_fix is refused" in edits.problems[0]
+    assert "open→wont_fix" in edits.problems[0]
     (told,) = edits.notes
     assert isinstance(told, FieldsEdited)
     assert (told.changes, told.by) == ({}, "stage:fix")
@@ -281,7 +281,7 @@ def test_an_agent_that_writes_only_what_it_knows_is_understood() -> None:
     assert event.state is FindingState.FIX_CLAIMED
 
 
-def test_an_old_file_is_no_edit() -> None:
+def test_an_old_file_is_not_an_edit() -> None:
     """C-05: what the ledger has learnt since is not taken back by a file that nobody touched."""
     finding = a_finding()
     document = shown([finding])
@@ -290,7 +290,7 @@ def test_an_old_file_is_no_edit() -> None:
         assert put(document, later, document) == ViewEdits()
 
 
-def test_a_claim_comes_too_late_for_what_was_settled_meanwhile() -> None:
+def test_a_claim_about_a_finding_dismissed_meanwhile_is_ignored() -> None:
     """001-10: the file said open; by now somebody has dismissed it."""
     finding = a_finding()
     document = shown([finding])
@@ -300,7 +300,7 @@ def test_a_claim_comes_too_late_for_what_was_settled_meanwhile() -> None:
     assert "false_positive" in edits.problems[0]
 
 
-def test_a_coarser_word_keeps_the_finer_state() -> None:
+def test_a_coarser_status_keeps_the_finer_state() -> None:
     """C-02: `wont_fix` left alone stays a false positive."""
     finding = a_finding(state="false_positive")
     earlier = shown([a_finding(id=finding.id)])
@@ -323,7 +323,7 @@ def test_unknown_keys_are_kept() -> None:
     assert put(again, kept, again) == ViewEdits()
 
 
-def test_findings_that_share_an_id_stand_behind_the_gravest() -> None:
+def test_of_findings_that_share_an_id_the_most_severe_is_shown() -> None:
     """C-05, 001-22: one is shown, the rest is beside it, and comes up when the first is verified."""
     low = a_finding(id="fnd_low", severity="low")
     sure = a_finding(id="fnd_sure", severity="critical", confidence={"value": 100})
@@ -356,7 +356,7 @@ def test_a_finding_behind_another_can_be_claimed_too() -> None:
     assert (event.id, edits.problems) == ("fnd_2", ())
 
 
-def test_a_verification_says_what_held_and_what_did_not() -> None:
+def test_a_verification_verifies_or_reopens_each_claim() -> None:
     """001-14, 001-10: fixed becomes verified or reopened; what was open stays open."""
     found = [a_finding(id=f"fnd_{number}", sources=[f"s{number}"]) for number in range(4)]
     document = shown(found)
@@ -371,7 +371,7 @@ def test_a_verification_says_what_held_and_what_did_not() -> None:
     assert (then["mode"], then["reviewId"], then["summary"]["high"]) == ("verify", "a3f8c12b", 3)
 
 
-def test_what_breaks_the_system_is_said_of_every_blocker() -> None:
+def test_every_blocker_says_whether_it_breaks_the_system() -> None:
     """C-24: an abort can be computed again from the file."""
     found = [a_finding(severity="critical", system_breaking=True), a_finding(severity="critical", sources=["b"])]
     document = shown(found)
@@ -395,11 +395,11 @@ def test_an_abort_without_its_cause_stays_while_a_blocker_counts() -> None:
     assert shown([finding], "verify", said)["verdict"] == "FAIL"
 
 
-def test_a_long_title_is_cut_and_a_missing_fix_is_said() -> None:
+def test_a_long_title_is_truncated_and_a_missing_fix_is_marked() -> None:
     """001-07, C-13, C-15: the limits of the file are kept, and what was not said is marked."""
     (one,) = shown([a_finding(title="y" * 121, fix=None)])["findings"]
     assert one["title"] == "y" * 119 + "…"
-    assert one["recommendation"] == "No concrete fix proposed; needs a decision: A rejected promise ends the process."
+    assert one["recommendation"].endswith(a_finding().impact)
     assert one["x_fix_absent"] is True
     assert shown([a_finding(title="y" * 120)])["findings"][0]["title"] == "y" * 120
 
@@ -502,7 +502,7 @@ def test_a_file_that_cannot_be_read_is_malformed() -> None:
 
 @given(ledgers(), st.sampled_from(("full", "verify")))
 @settings(max_examples=40, deadline=None)
-def test_what_we_write_can_be_read_elsewhere(found: list[Finding], mode: str) -> None:
+def test_every_finding_of_a_written_file_can_be_imported(found: list[Finding], mode: str) -> None:
     """001-07, C-05: every finding of our file, shadowed or not, is a claim with its severity and state."""
     found = [finding for finding in found if finding.confidence.value]  # those with none are counted and not shown
     document = shown(found, mode, shown(found))

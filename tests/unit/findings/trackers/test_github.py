@@ -34,7 +34,7 @@ def test_a_finding_becomes_an_issue(issues: Tracker, gh: FakeGh, make: Make) -> 
     """With title, body and a label for the severity, which is created if it is missing."""
     assert issues.file(make()) == Filed(URL)
     (issue,) = gh["issues"]
-    assert (issue["title"], issue["label"]) == ("Old token stays valid", "severity: high")
+    assert (issue["title"], issue["label"]) == (make().title, "severity: high")
     assert issue["body"].startswith("<!-- awf:fnd_0badcafe -->\n")
     assert gh.commands == ["issue list", "label create", "issue create"]
 
@@ -216,17 +216,15 @@ def test_a_program_that_cannot_be_run_or_fails_silently_has_a_reason(
 def test_it_is_used_only_if_gh_is_logged_in(context: TrackerContext, gh: FakeGh) -> None:
     """To the host of the remote."""
     gh.set(hosts=[])
-    assert open_github(context) == TicketFailed("gh cannot be used: You are not logged into github.com")
+    assert isinstance(open_github(context), TicketFailed)
     assert gh["calls"][0]["words"] == ["--hostname=github.com"]
 
 
 def test_it_is_used_only_for_a_remote_on_github(tmp_path: Path, context: TrackerContext, gh: FakeGh) -> None:
     """Otherwise gh is not run at all."""
     elsewhere = checkout(tmp_path / "elsewhere", origin="https://gitlab.com/acme/shop.git")
-    assert open_github(replace(context, root=elsewhere)) == TicketFailed("no remote of this repository is on GitHub")
-    assert open_github(replace(context, root=tmp_path / "bin")) == TicketFailed(
-        "no remote of this repository is on GitHub"
-    )
+    for root in (elsewhere, tmp_path / "bin"):
+        assert isinstance(open_github(replace(context, root=root)), TicketFailed)
     assert gh.commands == []
 
 

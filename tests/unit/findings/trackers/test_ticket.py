@@ -6,6 +6,7 @@ import unicodedata
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 from tests.unit.findings.strategies import findings
 from tests.unit.findings.trackers.conftest import Make, with_states
 
@@ -44,27 +45,20 @@ OURS = re.compile(
 )
 
 
-def test_a_ticket_has_all_its_parts(make: Make) -> None:
+def test_a_ticket_has_all_its_parts(make: Make, snapshot: SnapshotAssertion) -> None:
     """A ticket has a title, why it matters, the fix, the evidence, the metadata and a label."""
     made = ticket(make(), str)
-    assert made.title == "Old token stays valid"
+    assert made.title == make().title
     assert made.label == "severity: high"
-    assert made.body == (
-        "<!-- awf:fnd_0badcafe -->\n\n"
-        "## Why it matters\n\n```text\nA stolen token works for ever.\n```\n\n"
-        "## Suggested fix\n\n```text\nRevoke it when a new one is made.\n```\n\n"
-        "## Evidence\n\n```text\nsrc/session.py:3\nstore.save(token)\n```\n\n"
-        "## About\n\n```text\nSeverity: high\nConfidence: 75 (high)\nReviewer(s): security, correctness\n"
-        "Finding ID: fnd_0badcafe\nLocation: src/session.py:3-5\n```\n"
-    )
+    assert made.body == snapshot
 
 
 def test_a_finding_without_a_fix_says_so(make: Make) -> None:
     """Nothing is invented; the title replaces a missing explanation."""
     body = ticket(make(fix=None, impact="", evidence=(), locations=()), str).body
-    assert "None was proposed: it needs a decision." in body
-    assert "## Why it matters\n\n```text\nOld token stays valid\n```" in body
-    assert "## Evidence" not in body
+    assert re.findall("^## (.*)", body, re.MULTILINE) == ["Why it matters", "Suggested fix", "About"]
+    assert f"\n{make().title}\n" in body
+    assert str(make().fix) not in body
     assert "Location:" not in body
 
 
@@ -177,4 +171,4 @@ def test_each_reopening_has_its_own_comment(make: Make) -> None:
     assert reopened_comment(once, str).startswith(reopened_mark(once))
     assert "```text\nthe same lines\n```" in reopened_comment(once, str)
     assert "Finding ID: fnd_0badcafe" in reopened_comment(once, str)
-    assert "It is open." in reopened_comment(make(), str)
+    assert reopened_comment(make(), str).startswith(reopened_mark(make()))

@@ -124,7 +124,7 @@ def test_a_full_review_keeps_what_it_cannot_read(tmp_path: Path, text: str) -> N
     assert reviews(tmp_path) == {"review-latest.json": IDS[2]}
 
 
-def test_the_reason_for_an_abort_is_there_while_it_is_one(tmp_path: Path) -> None:
+def test_the_abort_reason_exists_while_the_verdict_is_abort(tmp_path: Path) -> None:
     """001-01, 001-12, 001-16: written with the abort, and removed with it."""
     file, reason = VerdictFile(tmp_path), tmp_path / DIRECTORY / "abort-reason.md"
     review(file, 1, a_finding())
@@ -139,7 +139,7 @@ def test_the_reason_for_an_abort_is_there_while_it_is_one(tmp_path: Path) -> Non
     assert not reason.exists()
 
 
-def test_what_a_team_says_comes_back(tmp_path: Path) -> None:
+def test_a_status_that_a_team_sets_is_an_event(tmp_path: Path) -> None:
     """001-09, 001-10: a legal move is an event; without a file there is none, and a broken one is reported."""
     file, ledger = VerdictFile(tmp_path, Stamps(tmp_path / ".awf", tmp_path)), ledger_of(a_finding())
     assert read(file, ledger) == ViewEdits()
@@ -221,7 +221,8 @@ def test_a_verdict_of_another_tool_is_left_alone_until_the_next_review(tmp_path:
     foreign["findings"] = [{**item, "recommendation": "r", "status": "open"}]
     file.path.parent.mkdir()
     file.path.write_text(json.dumps(foreign))
-    assert "x-1" in " ".join(read(file, ledger).problems)
+    [problem] = read(file, ledger).problems
+    assert "x-1" in problem
     assert file.restore(ledger, AT) == file.refresh(ledger, AT) == []
     assert json.loads(file.path.read_text()) == foreign
     review(file, 2)

@@ -128,7 +128,7 @@ def test_a_record_of_another_store_with_the_same_name_is_left_alone(root: Path, 
     assert (root / ".wystack/reviews/REV-1767322801-abc1234.json").is_file()
 
 
-def test_an_incomplete_pass_never_says_clean_in_any_file(root: Path) -> None:
+def test_an_incomplete_pass_is_clean_in_no_file(root: Path) -> None:
     """6.6: with a reviewer missing neither the verdict file nor the record of the pass is a clean one."""
     gaps = Coverage(reviewers={"qa": ReportStatus.MISSING}, problems={"qa": "it timed out"})
     passed = replace(PASS, coverage=gaps, finding_ids=())
@@ -139,7 +139,7 @@ def test_an_incomplete_pass_never_says_clean_in_any_file(root: Path) -> None:
     assert latest(root)["verdict"] == "FAIL"
 
 
-def test_without_a_workspace_no_records_are_written_and_that_is_said_once(tmp_path: Path) -> None:
+def test_without_a_workspace_no_records_are_written(tmp_path: Path) -> None:
     """000-07: the verdict file is there, records are not, and one line says how to have them."""
     shown = Views(tmp_path).write(ledger(), PASS, AT)
     assert shown.suggestion.startswith("No workspace record store")

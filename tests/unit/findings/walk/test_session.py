@@ -74,7 +74,7 @@ def test_a_session_carries_out_what_the_walk_asks_for() -> None:
     person = Person(["apply", "defer", "fallback"])
     one = session(person)
     walk = one.run(person.choose)
-    assert person.told == ["→ Applied. Fix staged at src/cache.py:36-37.", "→ Deferred. Ticket filed: T-2."]
+    assert [line.split(".")[0] for line in person.told] == ["→ Applied", "→ Deferred"]
     assert one.tickets == ("T-2",)
     assert walk.fixes.made == {ONE.id}
 
@@ -83,7 +83,8 @@ def test_a_plan_confirms_only_its_tickets() -> None:
     """The plan itself was shown."""
     person = Person(["rest", "proceed", "fallback"])
     session(person).run(person.choose)
-    assert person.told == ["→ Deferred. Ticket filed: T-2."]
+    [line] = person.told
+    assert line.startswith("→ Deferred")
 
 
 def test_a_validator_is_asked_if_there_is_one() -> None:
@@ -128,7 +129,9 @@ def test_a_fixer_is_run_once_with_everything(tmp_path: Path) -> None:
 def test_a_fixer_that_fails_says_why(tmp_path: Path) -> None:
     """By its own words, its exit code, or because it cannot be run; without a command nothing fails."""
     failed = program(tmp_path, "print('[FINDING 1: not fixed, because it is hard]'); raise SystemExit(3)")([ONE, TWO])
-    assert failed.failed == {ONE.id: "not fixed, because it is hard", TWO.id: "the fixer exited with code 3"}
+    assert failed.failed.keys() == {ONE.id, TWO.id}
+    assert failed.failed[ONE.id].endswith("it is hard")
+    assert "code 3" in failed.failed[TWO.id]
     missing = FixerProgram(("no-such-program",), tmp_path, {}, ledger_of(ONE).members)
     assert "no-such-program" in missing([ONE]).failed[ONE.id]
     assert FixerProgram((), tmp_path, {}, ledger_of(ONE).members)([ONE]) == Fixes()

@@ -1,8 +1,8 @@
-"""Two hundred honest loops, with the real ledger, the real recognition of findings and the real signals: no alarm.
+"""Two hundred simulated loops that make progress, with the real ledger, matcher and stall signals: none is stalled.
 
-An honest loop is slow, late, forgetful and inexact, but it goes on: reviewers overlook what is there and cite a line
-beside it, fixers leave things for later, say once of a thing that it is fixed when it is not, move lines about, and now
-and then break something. No defect is left unmended twice, none comes back, and no two rounds in a row break something.
+Progress is slow and inexact: reviewers overlook defects and cite a neighbouring line; fixers postpone fixes, claim once
+that a defect is fixed when it is not, move lines, and sometimes break something. No fix fails twice, no defect comes
+back, and no two rounds in a row break something.
 """
 
 import difflib
@@ -45,13 +45,13 @@ WORDS = (
 
 @dataclass
 class Past:
-    """Every state the file was in, by a name as git has it: what git would tell, without git."""
+    """Every version of the file by a name like git's: a history without git."""
 
     texts: dict[str, list[str]] = field(default_factory=dict)
     asked: dict[tuple[str, str], LineMap] = field(default_factory=dict)
 
     def keep(self, lines: Sequence[str]) -> str:
-        """Name a state."""
+        """Keep a version and return its name."""
         name = f"{len(self.texts) + 1:040x}"
         self.texts[name] = list(lines)
         return name
@@ -76,13 +76,13 @@ class Defect:
     text: str
     title: str
     number: int = 0  # of its finding, once it is reported
-    botched: bool = False  # whether it was said to be fixed once, and was not
+    botched: bool = False  # a fix was claimed once and did not hold
     claimed: bool = False
 
 
 @dataclass
 class Loop:
-    """One loop: the file, what is wrong with it, and what the ledger knows."""
+    """One loop: the file, its defects and the ledger."""
 
     chance: random.Random
     root: Path
@@ -90,7 +90,7 @@ class Loop:
     ledger: Ledger = field(default_factory=Ledger)
     lines: list[str] = field(default_factory=list)
     wrong: list[Defect] = field(default_factory=list)
-    mended: list[Defect] = field(default_factory=list)
+    fixed: list[Defect] = field(default_factory=list)
     made: int = 0
     broke: bool = False  # whether the last round of fixes broke something
 
@@ -115,7 +115,7 @@ class Loop:
         told = [one for one in self.wrong if self.chance.random() < 0.7] or self.wrong[:1]
         items = tuple(self._claim(n, defect) for n, defect in enumerate(told, 1))
         returned = ReviewerReport("rev", ReportStatus.RETURNED if items else ReportStatus.EMPTY, items)
-        said = list(self._looked_again(told))
+        said = list(self._answers(told))
 
         def respond(ledger: Ledger, reported: frozenset[str]) -> Iterator[LedgerEvent]:
             answers = drop_conflicting_fixes(said, ledger, reported)
@@ -123,18 +123,18 @@ class Loop:
 
         taken = ingest([returned], self.ledger, about, respond)
         self._apply(taken.events)
-        self._know(told, taken)
+        self._number(told, taken)
         return bool(told)
 
-    def _know(self, told: Sequence[Defect], taken: IngestResult) -> None:
-        """The numbers by which defects are spoken of."""
+    def _number(self, told: Sequence[Defect], taken: IngestResult) -> None:
+        """Give each defect the number of its finding."""
         for finding in taken.findings:
             for vote in finding.votes:
                 told[int(vote.input_id.partition("#")[2]) - 1].number = self.ledger.findings[finding.id].number
 
-    def _looked_again(self, told: Sequence[Defect]) -> Iterator[Answer]:
-        """What the reviewer says of fixes: of most that hold that they do, of some that do not that they do not."""
-        for one in self.mended:
+    def _answers(self, told: Sequence[Defect]) -> Iterator[Answer]:
+        """The reviewer's answers: confirms most fixes that hold, refutes some that do not."""
+        for one in self.fixed:
             if one.number and one.claimed and self.chance.random() < 0.7:
                 yield Answer(one.number, "fixed")
         for one in told:
@@ -150,16 +150,16 @@ class Loop:
     def fix(self, number: int) -> None:
         """One round of fixes."""
         before = set(self.lines)
-        answers = [self._fixed(one) for one in list(self.wrong) if one.number]
+        answers = [self._fix_one(one) for one in list(self.wrong) if one.number]
         self._apply(fixer_events(answers, self.ledger, run="r", round=number, by="fix", at=_at(number)))
         written = [line for line in self.lines if line not in before]
         self.broke = bool(written) and not self.broke and self.chance.random() < 0.4
         if self.broke:
             self.wrong.append(self._defect(self.chance.choice(written)))
-        for _ in range(self.chance.randint(0, 3)):  # what has nothing to do with it
+        for _ in range(self.chance.randint(0, 3)):  # unrelated edits
             self.lines.insert(self.chance.randint(0, len(self.lines)), f"# {self._line()}")
 
-    def _fixed(self, defect: Defect) -> Answer:
+    def _fix_one(self, defect: Defect) -> Answer:
         assert defect.number
         if self.chance.random() < 0.4:
             return Answer(defect.number, "not_fixed", "one comes after the other")
@@ -170,7 +170,7 @@ class Loop:
         at = self.lines.index(defect.text)
         self.lines[at : at + 1] = [self._line() for _ in range(self.chance.randint(0, 4))]
         self.wrong.remove(defect)
-        self.mended.append(defect)
+        self.fixed.append(defect)
         return Answer(defect.number, "fixed")
 
     def _apply(self, events: Iterator[LedgerEvent] | Sequence[LedgerEvent]) -> None:
@@ -183,8 +183,8 @@ def _at(number: int) -> str:
 
 
 @pytest.mark.parametrize("batch", range(4))
-def test_an_honest_loop_gives_no_alarm(batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """2: no false alarm in two hundred loops, each of which gets done."""
+def test_a_loop_that_makes_progress_is_not_stalled(batch: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No loop is called stalled, and each one ends."""
     for seed in range(batch * LOOPS // 4, (batch + 1) * LOOPS // 4):
         loop = Loop(random.Random(seed), tmp_path, Past())  # noqa: S311 - the same loops every time
         monkeypatch.setattr(taking, "GitHistory", lambda *_, past=loop.past: past)

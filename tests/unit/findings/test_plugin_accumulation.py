@@ -1,4 +1,4 @@
-"""The edge cases of accumulation, and that the findings are right whatever happens in between."""
+"""The edge cases of accumulated reports, and a property over whole runs with a resume at any point."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -106,7 +106,7 @@ def test_edge_4_and_5_iterations_grow_and_all_reviews_run() -> None:
 
 
 def test_edge_6_resumed_in_the_middle_of_the_chain() -> None:
-    """Edge case 6, 004-18: what was found before survives, and accumulation goes on with the next iteration."""
+    """Edge case 6, 004-18: what was found before survives, and accumulation continues with the next iteration."""
     run = machine(a=[FAIL, SUCCESS], b=[FAIL, SUCCESS]).run(steps=2)
     assert outstanding(run) == [("a", 1)]
     again = machine(a=[FAIL, SUCCESS], b=[FAIL, SUCCESS])

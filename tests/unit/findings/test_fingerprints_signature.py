@@ -1,4 +1,4 @@
-"""What a finding is recognised by: stable under everything that editors, reviewers and the order of evidence change."""
+"""Signatures and ids: stable when lines move, titles are respelled or evidence is reordered."""
 
 from dataclasses import replace
 
@@ -65,12 +65,12 @@ def test_spacing_and_a_trailing_comment_of_a_quotation_do_not_count(quote: str) 
 
 
 @pytest.mark.parametrize("quote", ["}", "return", "  );", "else:", "x = 1", "", "pass", "continue;"])
-def test_a_quotation_that_could_stand_anywhere_is_none(quote: str) -> None:
-    """3.5: too short or too common a text tells no places apart."""
+def test_a_common_or_short_quotation_is_ignored(quote: str) -> None:
+    """3.5: it does not identify a place."""
     assert norm_quote(quote) == ""
 
 
-def test_findings_that_quote_nothing_are_told_apart_by_their_order() -> None:
+def test_findings_without_a_quotation_differ_by_their_order() -> None:
     """3.5: without quotation and symbol the occurrence counts; with either it does not."""
     bare = Evidence(path="src/a.py", start=4)
     assert len({signed(bare, nth=nth) for nth in range(3)}) == 3
@@ -107,16 +107,12 @@ def test_a_text_that_no_file_can_hold_has_a_signature() -> None:
     assert signed(QUOTED, title="a \ud800 b").startswith("sha256:")
 
 
-def test_the_golden_id_of_a_verdict_file() -> None:
-    """001-08: domain, the first eight digits of the path's hash, lines."""
-    lines = line_range(Location(path="src/api/routes.ts", start=45, end=50))
-    assert verdict_id("api-patterns", "src/api/routes.ts", lines) == "api-patterns-69bbc8bb-45-50"
-
-
-def test_a_finding_without_lines_has_the_range_0_in_its_id() -> None:
-    """001-08: no range gives `…-0`."""
-    lines = line_range(Location(path="src/api/routes.ts"))
-    assert verdict_id("api-patterns", "src/api/routes.ts", lines) == "api-patterns-69bbc8bb-0"
+@pytest.mark.parametrize(
+    ("lines", "expected"), [("45-50", "api-patterns-69bbc8bb-45-50"), ("0", "api-patterns-69bbc8bb-0")]
+)
+def test_the_id_in_a_verdict_file(lines: str, expected: str) -> None:
+    """001-08: domain, the first eight digits of the path's hash, and the range, which is 0 without lines."""
+    assert verdict_id("api-patterns", "src/api/routes.ts", lines) == expected
 
 
 @pytest.mark.parametrize(

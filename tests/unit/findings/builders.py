@@ -1,4 +1,4 @@
-"""Findings, files and ledgers for the tests of identity, in as few words as a test wants to say."""
+"""Findings and files that a test builds in one line."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

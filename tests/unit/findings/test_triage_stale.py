@@ -133,7 +133,7 @@ def test_a_dismissal_that_the_last_pass_did_not_need_is_stale(root: Path) -> Non
     assert stale(ledger, root) == ()
 
 
-def test_a_pass_that_did_not_cover_the_file_says_nothing(root: Path) -> None:
+def test_a_pass_that_did_not_cover_the_file_makes_nothing_stale(root: Path) -> None:
     """Only a pass that covered the file could have reported it."""
     ledger = ledger_of(root)
     ledger.apply(PassRecorded(at=AT, assessment=Pass(id=SECOND, started_at=AT)))

@@ -1,4 +1,4 @@
-"""A repository answers about its files and its past, and about nothing else."""
+"""The history of a repository: where lines and files went, read from git and from nowhere else."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 import pytest
-from tests.unit.findings.identity.made import FIRST, assessment
+from tests.unit.findings.builders import FIRST, assessment
 
 from pipeline.findings.events import PassRecorded
 from pipeline.findings.ledger import Ledger
@@ -83,14 +83,14 @@ def test_a_rename_is_followed_whatever_a_person_configured_and_whatever_it_is_ca
     assert found.path("src/a.py") == "src/naïve.py"
 
 
-def test_a_commit_is_named_by_seven_digits_at_least(root: Path) -> None:
-    """Fewer may be another's tomorrow."""
+def test_a_commit_needs_at_least_seven_digits(root: Path) -> None:
+    """Fewer may become ambiguous."""
     head, history = git(root, "rev-parse", "HEAD"), GitHistory(root, ENVIRONMENT)
     assert (history.changes(head[:7]), history.changes(head[:6])) == (LineMap(), None)
 
 
-def test_a_folder_of_a_repository_has_names_of_its_own(root: Path) -> None:
-    """Paths are relative to where the findings are, also below the top."""
+def test_paths_are_relative_to_a_subdirectory(root: Path) -> None:
+    """Below the top, too, paths are relative to where the findings are."""
     head = git(root, "rev-parse", "HEAD")
     (root / "src" / "a.py").write_text("changed\n")
     history = GitHistory(root / "src", ENVIRONMENT)
@@ -101,7 +101,7 @@ def test_a_folder_of_a_repository_has_names_of_its_own(root: Path) -> None:
 
 
 @pytest.mark.parametrize("commit", ["", "f" * 40, "HEAD", "--output=stolen", "main", "HEAD~1", "0000000;ls"])
-def test_a_commit_that_is_gone_or_no_commit_is_no_answer(root: Path, commit: str) -> None:
+def test_an_unreachable_or_invalid_commit_has_no_changes(root: Path, commit: str) -> None:
     """After a rebase the old commit is unreachable; anything that is not a hash never reaches git."""
     assert GitHistory(root, ENVIRONMENT).changes(commit) is None
     assert not (root / "stolen").exists()
@@ -130,8 +130,8 @@ def test_nothing_outside_is_read(root: Path, path: str) -> None:
     assert history.lines(path) is None
 
 
-def test_a_file_called_like_a_commit_is_not_taken_for_one(root: Path) -> None:
-    """The commits end where the names of files would begin."""
+def test_a_file_named_like_a_commit_is_not_a_commit(root: Path) -> None:
+    """Revisions and paths are separated on git's command line."""
     head = git(root, "rev-parse", "HEAD")
     (root / head).write_text("x\n")
     (root / "src" / "a.py").write_text("changed\n")
@@ -140,10 +140,10 @@ def test_a_file_called_like_a_commit_is_not_taken_for_one(root: Path) -> None:
     assert found.line("src/a.py", 7) is None
 
 
-def test_the_repository_is_where_it_is_and_not_where_a_variable_says(
+def test_git_variables_do_not_redirect_the_repository(
     root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A hook's variables lead elsewhere; and what git complains of is nobody's to read."""
+    """A hook's variables are ignored, and git's errors are not printed."""
     head = git(root, "rev-parse", "HEAD")
     history = GitHistory(root, ENVIRONMENT | {"GIT_DIR": str(tmp_path / "elsewhere")})
     assert history.changes(head) == LineMap()
@@ -151,8 +151,8 @@ def test_the_repository_is_where_it_is_and_not_where_a_variable_says(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_program_that_asks_gets_no_answer(root: Path, tmp_path: Path) -> None:
-    """Nobody types anything for git: its input is empty, and its environment is what every program is given."""
+def test_git_gets_no_input_and_a_cleaned_environment(root: Path, tmp_path: Path) -> None:
+    """Its standard input is empty."""
     program = tmp_path / "bin" / "git"
     program.parent.mkdir()
     program.write_text('#!/bin/sh\ncat; echo "diff --git $XDG_A b"; echo "rename from $XDG_A"; echo "rename to b"\n')
@@ -163,8 +163,8 @@ def test_a_program_that_asks_gets_no_answer(root: Path, tmp_path: Path) -> None:
     assert dict(found.files) == {"a": FileMap("b")}
 
 
-def test_a_git_that_never_answers_is_stopped(root: Path, tmp_path: Path) -> None:
-    """It is ended with all that it started, and the answer is that there is none."""
+def test_a_git_that_hangs_is_killed(root: Path, tmp_path: Path) -> None:
+    """With its children; there are no changes then."""
     program = tmp_path / "bin" / "git"
     program.parent.mkdir()
     real = shutil.which("git")
@@ -174,7 +174,7 @@ def test_a_git_that_never_answers_is_stopped(root: Path, tmp_path: Path) -> None
     assert GitHistory(root, environment, seconds=0.2).changes("f" * 40) is None
 
 
-def test_a_diff_that_is_too_long_is_no_answer(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_diff_that_is_too_long_is_not_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit findings are recognised by their text alone."""
     head = git(root, "rev-parse", "HEAD")
     (root / "src" / "a.py").write_text("x\n" * 500)
@@ -214,18 +214,18 @@ def test_only_a_newline_ends_a_line(content: bytes, lines: list[str]) -> None:
         ("src/a\0b", False),
     ],
 )
-def test_a_name_is_inside_or_not(*, path: str, is_inside: bool) -> None:
-    """Two dots in a name are not the way up; a root, git's own files and what no file is called are not inside."""
+def test_which_paths_are_inside_the_repository(*, path: str, is_inside: bool) -> None:
+    """Two dots within a name are allowed; absolute paths, git's own files and impossible names are not."""
     assert is_repository_path(path) is is_inside
 
 
-def test_text_that_is_no_text_has_lines_all_the_same() -> None:
-    """Bytes that are no UTF-8 are replaced, not raised about."""
+def test_invalid_utf8_is_replaced() -> None:
+    """It raises no error."""
     assert split_lines(b"na\xc3\xafve\n\xff\xfe\n") == ["naïve", "��"]
 
 
-def test_a_file_that_nobody_may_read_is_no_source(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of the disk is no answer, not an end."""
+def test_a_file_that_cannot_be_read_has_no_lines(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk error does not end the pass."""
 
     def refused(_: Path) -> bytes:
         raise PermissionError
@@ -266,8 +266,8 @@ def test_each_commit_is_asked_about_once_and_the_newest_first() -> None:
     assert history.asked == ["new", "gone"]
 
 
-def test_trees_tell_files_apart_that_no_commit_does() -> None:
-    """With the tree of the files as they are, a pass is asked about by its tree, or by its commit if it has none."""
+def test_a_pass_is_compared_by_its_tree_or_else_by_its_commit() -> None:
+    """With the tree of the current files; without one only commits are compared."""
     ledger = Ledger(
         PassRecorded(at=FIRST, assessment=assessment(id, head="commit", tree=tree))
         for id, tree in (("a", "t1"), ("b", ""))

@@ -1,0 +1,177 @@
+"""What reviews and tools reported: read from answers and from files, or owed and missing."""
+
+import re
+from collections.abc import Container, Sequence
+from dataclasses import replace
+from functools import reduce
+from pathlib import Path
+
+from pipeline.engine.outcome import FailureClass, Outcome, Status, StatusSource
+from pipeline.findings.formats import FORMATS
+from pipeline.findings.formats.items import malformed_report
+from pipeline.findings.formats.review import find_reviews
+from pipeline.findings.model import RawFinding, ReportStatus, ReviewerReport, UnreadableItem
+from pipeline.findings.plugin import LOOKS_LIKE_FINDINGS
+from pipeline.language.model import BaseStage, FindingsFormat, LlmStage, ToolStage, is_review
+
+MAX_REPORT = 256 * 1024 * 1024  # bytes
+REPORT = "report"  # the file beside a command's output that it may write what it found to
+_MAX_FAULTS = 20  # restated one by one
+_NEAR = 3  # lines between two places that one reviewer means by the same title
+_RESULTS = (None, FailureClass.EXIT_NONZERO, FailureClass.CONFLICT)  # failures that are an answer
+_ITEM = re.compile(r"""[\[{]\s*\{|["']title["']\s*:""")  # something is in the list
+_LIST = re.compile(r'"findings"\s*:')
+_TITLE = re.compile(r"""["']title["']\s*:\s*["']([^"'\n]{1,200})["']""")
+
+
+def reviewer_of(stage: BaseStage) -> str:
+    """The reviewer whose answers a stage's are."""
+    return (stage.lens if isinstance(stage, LlmStage) else None) or stage.id
+
+
+def report_in_answers(stage: BaseStage, answers: Sequence[str], root: Path) -> ReviewerReport | None:
+    """What a review reported in its answers; None if they contain nothing that code can read.
+
+    A review that was asked again adds to its first answer and never erases it: what only an unreadable answer names is
+    kept as an unreadable item.
+    """
+    whole: ReviewerReport | None = None
+    unread: list[tuple[ReviewerReport, str]] = []
+    for answer in answers:
+        found = _report_in_answer(answer, reviewer_of(stage), str(root))
+        if found is not None and found.status is ReportStatus.MALFORMED:
+            unread.append((found, answer))
+        elif found is not None:
+            whole = found if whole is None else _add(whole, found)
+    if whole is None:
+        return unread[-1][0] if unread else None
+    known = {finding.title for finding in whole.findings} | {item.title for item in whole.unreadable}
+    lost = dict.fromkeys(
+        title for _, answer in unread for title in _TITLE.findall(answer) or [""] if title not in known
+    )
+    if not lost or not any(_ITEM.search(answer) for _, answer in unread):
+        return whole
+    reason = "it is named only in an answer that could not be read"
+    items = [
+        UnreadableItem(f"{whole.reviewer}#{number}", reason, title or "An answer that could not be read")
+        for number, title in enumerate(lost, whole.inputs + 1)
+    ]
+    return replace(whole, status=ReportStatus.RETURNED, unreadable=(*whole.unreadable, *items))
+
+
+def _report_in_answer(answer: str, reviewer: str, root: str) -> ReviewerReport | None:
+    """All reports of one answer as one; if one of them cannot be read, neither can the answer."""
+    texts = find_reviews(answer)
+    if not texts and LOOKS_LIKE_FINDINGS.search(answer) and _TITLE.search(answer):
+        return malformed_report(reviewer, "review", "it has findings in a form that cannot be read")
+    if any(len(_LIST.findall(text)) > 1 for text in texts):
+        return malformed_report(reviewer, "review", "one object has several lists of findings")
+    read: list[ReviewerReport] = [
+        FORMATS["review"].read(text.encode(errors="replace"), reviewer=reviewer, root=root) for text in texts
+    ]
+    broken = next((one for one in read if one.status is ReportStatus.MALFORMED), None)
+    return broken or (reduce(_add, read) if read else None)
+
+
+def _add(first: ReviewerReport, second: ReviewerReport) -> ReviewerReport:
+    """Both reports as one: of two findings that are the same the worse one, and all that only one of them has."""
+    findings = list(second.findings)
+    for finding in first.findings:
+        same = next((at for at, other in enumerate(findings) if _is_same(finding, other)), None)
+        if same is None:
+            findings.append(finding)
+        elif finding.severity.rank < findings[same].severity.rank:
+            findings[same] = finding
+    titles = {finding.title for finding in second.findings} | {item.title for item in second.unreadable}
+    items = [*second.unreadable, *(item for item in first.unreadable if not item.title or item.title not in titles)]
+    ids = iter(f"{second.reviewer}#{number}" for number in range(1, len(findings) + len(items) + 1))
+    return replace(
+        second,
+        status=ReportStatus.RETURNED if findings or items else second.status,
+        findings=tuple(replace(finding, input_id=next(ids)) for finding in findings),
+        unreadable=tuple(replace(item, input_id=next(ids)) for item in items),
+        residual_risks=tuple(dict.fromkeys((*first.residual_risks, *second.residual_risks))),
+        testing_gaps=tuple(dict.fromkeys((*first.testing_gaps, *second.testing_gaps))),
+    )
+
+
+def _is_same(one: RawFinding, other: RawFinding) -> bool:
+    """Whether one reviewer reported a finding twice: the same title, at about the same lines."""
+    if one.title != other.title or len(one.locations) != len(other.locations):
+        return False
+    return all(
+        mine.path == its.path and abs((mine.start or 0) - (its.start or 0)) <= _NEAR
+        for mine, its in zip(one.locations, other.locations, strict=True)
+    )
+
+
+def report_in_file(stage: ToolStage, file: Path, root: Path) -> ReviewerReport:
+    """What a tool reported in a file."""
+    with file.open("rb") as source:
+        data = source.read(MAX_REPORT + 1)
+    if len(data) > MAX_REPORT:
+        problem = f"it is larger than {MAX_REPORT >> 20} MB"
+        return ReviewerReport(stage.id, ReportStatus.MALFORMED, problem=problem)
+    read: ReviewerReport = FORMATS[str(stage.findings)].read(data, reviewer=stage.id, root=str(root))
+    return read
+
+
+def read_report_again(
+    stage: BaseStage, outcome: Outcome, answers: Sequence[str] | None, root: Path, store: Path | None
+) -> ReviewerReport | None:
+    """What a stage reported that an earlier process ran; None if that cannot be read."""
+    found: ReviewerReport | None = None
+    if is_review(stage) and (answers or outcome.source is StatusSource.STRUCTURED):
+        found = report_in_answers(stage, answers or [outcome.response], root)
+    elif isinstance(stage, ToolStage) and _is_asked(stage) and store and "stdout" in outcome.logs:
+        ended = outcome.failure is None or outcome.failure.kind is FailureClass.EXIT_NONZERO
+        output = store / outcome.logs["stdout"]
+        files = (file for file in (output.with_name(REPORT), output) if ended and file.is_file())
+        file = next(files, None)
+        found = report_in_file(stage, file, root) if file else None
+    return found if found and found.status is not ReportStatus.MALFORMED else None
+
+
+def missing_report(stage: BaseStage, outcome: Outcome, unanswered: Container[str]) -> ReviewerReport | None:
+    """The report of a reviewer or tool that owed one and gave none; None for any other.
+
+    One that then answers in words after all has answered, but nothing is known of what it covered.
+    """
+    if not _is_asked(stage):
+        return None
+    reviewer, kind = reviewer_of(stage), outcome.failure.kind if outcome.failure else None
+    if kind in _RESULTS:
+        return ReviewerReport(reviewer, ReportStatus.EMPTY, covered=()) if reviewer in unanswered else None
+    status = ReportStatus.MALFORMED if kind is FailureClass.PROTOCOL else ReportStatus.MISSING
+    return ReviewerReport(reviewer, status, problem=outcome.reason or "it gave no answer")
+
+
+def _is_asked(stage: BaseStage) -> bool:
+    """Whether a stage is asked for findings that code can read."""
+    return is_review(stage) or (isinstance(stage, ToolStage) and stage.findings is not FindingsFormat.TEXT)
+
+
+def describe_faults(report: ReviewerReport) -> str:
+    """Everything that keeps a report from being read whole, to restate when asking again; empty if nothing does."""
+    if report.status is ReportStatus.MALFORMED:
+        return report.problem or "it is not what it should be"
+    lost = [item for item in report.unreadable if not item.harmless]
+    if not lost:
+        return ""
+    faults = "; ".join(f"{item.input_id}: {item.reason}" for item in lost[:_MAX_FAULTS])
+    more = f"; and {len(lost) - _MAX_FAULTS} more" if len(lost) > _MAX_FAULTS else ""
+    return f"{len(lost)} of its {report.inputs} findings cannot be read; {faults}{more}"
+
+
+def with_failure(report: ReviewerReport, outcome: Outcome) -> ReviewerReport:
+    """The report; if the stage failed by its own word and nothing in it says why, the failure counts as an item."""
+    by_word = outcome.source is StatusSource.MARKER or (outcome.source is StatusSource.EXIT_CODE and not report.inputs)
+    if not by_word or outcome.status is not Status.FAIL:
+        return report
+    item = UnreadableItem(
+        input_id=f"{report.reviewer}#{report.inputs + 1}",
+        reason="it fails, and none of its findings says why",
+        title=outcome.reason or "It fails without a reason",
+        raw=outcome.response,
+    )
+    return replace(report, status=ReportStatus.RETURNED, unreadable=(*report.unreadable, item))

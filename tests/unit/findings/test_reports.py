@@ -1,0 +1,120 @@
+"""What reviews and tools reported: everything that was said is in the report, or the report says that it is not."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, StatusSource
+from pipeline.findings.model import ReportStatus, ReviewerReport
+from pipeline.findings.reports import (
+    describe_faults,
+    missing_report,
+    report_in_answers,
+    report_in_file,
+    with_failure,
+)
+from pipeline.language.model import FindingsFormat, LlmStage, ToolStage
+
+ROOT = Path("/project")
+REV = LlmStage(id="rev", prompt="x", auto_status=True)
+FIX = LlmStage(id="fix", prompt="x")
+LINT = ToolStage(id="lint", command="true", findings=FindingsFormat.SARIF)
+
+
+def item(title: str = "It is never checked", **more: Any) -> dict[str, Any]:
+    return {
+        "title": title,
+        "severity": "P1",
+        "file": "a.py",
+        "line": 2,
+        "autofix_class": "gated_auto",
+        "owner": "downstream-resolver",
+        "requires_verification": False,
+        "confidence": 100,
+        "evidence": ["a.py:2 -- two = compute(one)"],
+        "pre_existing": False,
+        **more,
+    }
+
+
+def found(*items: dict[str, Any]) -> str:
+    return json.dumps({"reviewer": "rev", "findings": list(items), "residual_risks": [], "testing_gaps": []})
+
+
+def read(*answers: str) -> ReviewerReport:
+    report = report_in_answers(REV, answers, ROOT)
+    assert report is not None
+    return report
+
+
+def test_words_alone_are_no_report() -> None:
+    """They are left to their markers."""
+    assert report_in_answers(REV, ["I like it. [STATUS: success]"], ROOT) is None
+
+
+def test_a_second_answer_adds_to_the_first() -> None:
+    """Asked again, a review takes nothing back; what it reports twice is one finding, the worse of the two."""
+    report = read(found(item("One"), item("Two", severity="P0")), found(item("Two", line=4), item("Three")))
+    assert sorted((one.title, one.severity) for one in report.findings) == [
+        ("One", "high"),
+        ("Three", "high"),
+        ("Two", "critical"),
+    ]
+    assert len({one.input_id for one in report.findings}) == 3
+
+
+@pytest.mark.parametrize("cut", [0, 1])
+def test_what_only_an_answer_that_is_cut_off_names_is_kept_as_unreadable(cut: int) -> None:
+    """Whichever of the two answers it is."""
+    answers = [found(item("One")), found(item("Two"))]
+    answers[cut] = answers[cut][:-40]
+    report = read(*answers)
+    assert [one.title for one in report.findings] == [["Two"], ["One"]][cut]
+    assert [one.title for one in report.unreadable] == [["One"], ["Two"]][cut]
+
+
+def test_all_faults_of_all_items_are_told() -> None:
+    """A review that is asked again learns everything that is wrong at once."""
+    faults = describe_faults(read(found(item(confidence=0.9), item(line=0, owner="me"))))
+    assert all(fault in faults for fault in ("rev#1: `confidence`", "rev#2: `line`", "`owner`"))
+    assert describe_faults(read(found(item()))) == ""
+
+
+def test_a_report_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No report may take the memory of all."""
+    monkeypatch.setattr("pipeline.findings.reports.MAX_REPORT", 1024)
+    (tmp_path / "given").write_text("x" * 2000)
+    assert report_in_file(LINT, tmp_path / "given", tmp_path).status is ReportStatus.MALFORMED
+
+
+@pytest.mark.parametrize("stage", [REV, LINT], ids=["review", "tool"])
+@pytest.mark.parametrize(
+    ("kind", "status"), [(FailureClass.PROTOCOL, ReportStatus.MALFORMED), (FailureClass.AGENT, ReportStatus.MISSING)]
+)
+def test_who_owes_a_report_and_gives_none_is_missing(
+    stage: LlmStage | ToolStage, kind: FailureClass, status: ReportStatus
+) -> None:
+    """Only reviews and tools that are asked for one owe it."""
+    outcome = Outcome(status=Status.FAIL, failure=Failure(kind=kind, digest="no word"))
+    report = missing_report(stage, outcome, ())
+    assert report is not None
+    assert (report.reviewer, report.status) == (stage.id, status)
+    assert missing_report(FIX, outcome, ()) is None
+
+
+def test_who_answers_in_words_at_last_covers_nothing() -> None:
+    """It is missing no longer, and closes no finding."""
+    outcome = Outcome(status=Status.SUCCESS)
+    assert missing_report(REV, outcome, ()) is None
+    report = missing_report(REV, outcome, {"rev"})
+    assert report is not None
+    assert (report.status, report.covered) == (ReportStatus.EMPTY, ())
+
+
+def test_a_review_that_fails_by_its_own_word_and_finds_nothing_has_an_item() -> None:
+    """The failure itself: an empty list is not clean."""
+    outcome = Outcome(status=Status.FAIL, source=StatusSource.MARKER, reason="it leaks", response="[STATUS: fail]")
+    report = with_failure(read(found()), outcome)
+    assert (report.status, [one.title for one in report.unreadable]) == (ReportStatus.RETURNED, ["it leaks"])
