@@ -20,10 +20,11 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from itertools import combinations, permutations
 from pathlib import Path
 
-from pipeline.findings.cluster import cluster
+from pipeline.findings.cluster import NEAR, cluster
 from pipeline.findings.fingerprints import SourceFile, content_words, fingerprints, signature, verdict_id
 from pipeline.findings.linemap import DIFF, LineMap, parse_diff, read_changes, split_lines
 from pipeline.findings.match import match
@@ -54,6 +55,7 @@ Place = tuple[str, int]  # path and line
 Block = tuple[Place, Place]  # before and after
 Ends = tuple[str, str]  # commits
 Pages = Mapping[str, SourceFile]
+Label = tuple[str, ...]  # a pull request and two of its comments
 
 
 # --- what is true ------------------------------------------------------------------------------------------------
@@ -377,18 +379,22 @@ def measure_oracle(folder: Path, roots: Sequence[Path], seed: int) -> None:
 
 
 def measure_comments(folder: Path) -> None:
-    """Clusters within a pass, and one reviewer's comments recognised in another's."""
+    """Clusters within a pass, and one reviewer's comments recognised in another's.
+
+    A pair belongs to one of two halves by its hash. The balanced figures are of as many different pairs as same ones:
+    those with the least hashes of the different pairs that are near.
+    """
     labels = json.loads(LABELS.read_text())
     same, unsure = ({(name, *sorted(pair)) for name, *pair in labels[kind]} for kind in ("same", "unsure"))
-    clusters, rewording = Tally(), Tally()
+    clustered, rewording = dict[Label, bool](), Tally()
     for request, comments in read_comments(folder).items():
         names = list(comments)
         drafts = [comments[name].finding("", None, quoted=False) for name in names]
         group = {index: number for number, members in enumerate(cluster(drafts)) for index in members}
         for one, other in combinations(range(len(names)), 2):
             label = (request, *sorted((names[one], names[other])))
-            if label not in unsure:
-                count(clusters, true=label in same, found=group[one] == group[other])
+            if label in same or (label not in unsure and may_be_same(*(comments[name] for name in label[1:]))):
+                clustered[label] = group[one] == group[other]
         sources = sorted({report.source for report in comments.values()})
         for first, second in permutations(sources, 2):
             known, later = ([name for name in names if comments[name].source == source] for source in (first, second))
@@ -399,8 +405,26 @@ def measure_comments(folder: Path) -> None:
                     label = (request, *sorted((draft, old)))
                     if label not in unsure:
                         count(rewording, true=label in same, found=found.get(at) == index)
-    print(f"clusters: {clusters}")
+    for half, name in enumerate(("thresholds were chosen on", "only measured")):
+        pairs = sorted((label for label in clustered if digest(label) % 2 == half), key=digest)
+        alike = [label for label in pairs if label in same]
+        different = [label for label in pairs if label not in same]
+        for rate, others in (("natural", different), ("balanced", different[: len(alike)])):
+            tally = Tally()
+            for label in (*alike, *others):
+                count(tally, true=label in same, found=clustered[label])
+            print(f"clusters, {name}, {rate}, {len(alike)} of {len(alike) + len(others)}: {tally}")
     print(f"another reviewer on the same commit, recognised: {rewording}")
+
+
+def may_be_same(one: Report, other: Report) -> bool:
+    """Whether two reviewers are at one place."""
+    return one.source != other.source and one.path == other.path and abs(one.line - other.line) <= NEAR
+
+
+def digest(label: Label) -> int:
+    """A number that has nothing to do with what a pair says."""
+    return int(sha256("|".join(label).encode()).hexdigest(), 16)
 
 
 def count(tally: Tally, *, true: bool, found: bool) -> None:

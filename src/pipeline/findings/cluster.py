@@ -7,7 +7,7 @@ from pipeline.findings.fingerprints import content_words, likeness, symbol_of
 from pipeline.findings.model import Finding
 
 NEAR = 3  # lines between the leader of a cluster and a member
-ALIKE = 0.25  # of the words: measured on comments of six models and people (docs/benchmarks.md)
+ALIKE = 0.3  # of the words: measured on comments of six models and people (docs/benchmarks.md)
 _LEADERS = 12  # of one place that a draft is compared with, so that 10,000 drafts in one file stay cheap
 
 
