@@ -25,7 +25,7 @@ from pathlib import Path
 
 from pipeline.findings.cluster import cluster
 from pipeline.findings.fingerprints import SourceFile, content_words, fingerprints, signature, verdict_id
-from pipeline.findings.linemap import DIFF, LineMap, parse_diff, split_lines
+from pipeline.findings.linemap import DIFF, LineMap, parse_diff, read_changes, split_lines
 from pipeline.findings.match import match
 from pipeline.findings.model import Category, Confidence, Evidence, Finding, FindingId, Location, PassId, Severity
 
@@ -107,6 +107,15 @@ def read_pages(root: Path, commit: str, paths: Sequence[str]) -> dict[str, Sourc
     """Files of a commit."""
     found = {path: git(root, "cat-file", "blob", f"{commit}:{path}") for path in sorted(set(paths))}
     return {path: SourceFile.of(split_lines(content)) for path, content in found.items() if content}
+
+
+def line_map(root: Path, span: Span) -> LineMap:
+    """Where the lines of a commit are in another."""
+
+    def diff(*more: str) -> str:
+        return os.fsdecode(git(root, *DIFF, *more[:1], span.old, span.new, "--", *more[1:]))
+
+    return read_changes(diff, {path for (path, _), _ in span.blocks}) or LineMap()
 
 
 # --- findings ----------------------------------------------------------------------------------------------------
@@ -351,7 +360,7 @@ def measure_oracle(folder: Path, roots: Sequence[Path], seed: int) -> None:
                     read_pages(root, commit, [block[at][0] for block in span.blocks])
                     for at, commit in enumerate((span.old, span.new))
                 )
-                lines = parse_diff(os.fsdecode(git(root, *DIFF, span.old, span.new, "--")))
+                lines = line_map(root, span)
                 cases.append(make_case(span, before, after, lines, rng, gone=False))
                 if cases is clean:
                     gone.append(make_case(span, before, after, lines, rng, gone=True))

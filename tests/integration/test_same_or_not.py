@@ -154,6 +154,20 @@ def test_three_reviewers_of_one_defect_are_one_line_of_work(awf: Awf, project: P
     assert [again["id"] for again in listed(awf)] == [row["id"]]
 
 
+@pytest.mark.parametrize("format", ["sarif", "rdjson", "github", "markdown", "json"])
+def test_an_export_has_one_entry_for_a_cluster_and_the_words_of_each_member(
+    awf: Awf, project: Path, format: str
+) -> None:
+    """0-20: nothing is lost by clustering, whichever program reads the findings next."""
+    taken(awf, *reported_by_three(project))
+    text = awf("findings", "export", "--format", format).stdout
+    assert [title for title in THREE.values() if title not in text] == []
+    if format in ("sarif", "rdjson"):
+        (project / "export.json").write_text(text)
+        done = taken(awf, "export.json", "--store", "fresh")
+        assert (done["inputs"], len(done["new"])) == (1, 1)
+
+
 def test_what_a_person_split_stays_split(awf: Awf, project: Path) -> None:
     """0-20: a member that was separated is a line of work of its own, also when all three report again."""
     taken(awf, *reported_by_three(project))

@@ -50,14 +50,14 @@ class InvalidAnswer(AwfError):
 
 
 class AlreadyAnswered(AwfError):
-    """Somebody else answered first; `kept` is their answer."""
+    """Someone else answered first; `kept` is their answer."""
 
     exit_code = ExitCode.RUN_FAILED
 
     def __init__(self, kept: HumanAnswer) -> None:
         when = datetime.fromtimestamp(kept.at).astimezone()
         super().__init__(
-            f'{kept.by or "somebody"} has already answered "{kept.stage}" #{kept.visit} of run {kept.run_id}: '
+            f'{kept.by or "someone"} has already answered "{kept.stage}" #{kept.visit} of run {kept.run_id}: '
             f'"{kept.option}", at {when:%Y-%m-%d %H:%M:%S}',
             help=f"their feedback: {kept.feedback}" if kept.feedback else f"see: awf status {kept.run_id}",
         )

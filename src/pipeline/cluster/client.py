@@ -87,7 +87,7 @@ class Cluster:
         await self._start_workflow(record.run_id, "")
 
     async def wake(self, run_id: str, stage: str, visit: int) -> None:
-        """Tell a run that it has an answer. A run that no longer has a workflow is resumed."""
+        """Wake a run that has an answer. A run that no longer has a workflow is resumed."""
         try:
             await self.handle(run_id).execute_update(RunWorkflow.answer, HumanVisit(stage=stage, visit=visit))
         except WorkflowUpdateFailedError:
@@ -260,7 +260,7 @@ class ClusterStore(RunStore):
         return self._watch(run_id, last, runtime)
 
     def _watch(self, run_id: str, after: int, runtime: Runtime) -> RunResult:
-        """Tell the listeners what happens to a run after record `after`, until it stops."""
+        """Report to the listeners what happens to a run after record `after`, until it stops."""
         if runtime.detach:
             return RunResult(run_id, RunStatus.RUNNING, (), 0, "")
         plugins = PluginManager(time.time, runtime.listeners, runtime.redactor)
@@ -308,8 +308,8 @@ class RunFollower:
         self._plugins = plugins
         self._seq = 0
         self._state: State  # from the first record on
-        self._started: set[Visit] = set()  # visits whose start was told
-        self._output: dict[str, str] = {}  # what was told last of each stage's output
+        self._started: set[Visit] = set()  # visits whose start was reported
+        self._output: dict[str, str] = {}  # what was reported last of each stage's output
 
     async def follow(self, after: int, *, while_waiting: bool = False) -> RunResult:
         """Emit what happens after a record until the run stops; with `while_waiting`, also while it waits."""

@@ -320,7 +320,7 @@ class MirroredStore(ClusterStore):
         return recorded
 
     def keep_updated(self, stop: Event) -> None:
-        """Update the mirror until told to stop."""
+        """Update the mirror until it is stopped."""
         while not stop.is_set():
             self.update()
             stop.wait(0 if self._mirror.behind and not self._unavailable else _UPDATE_INTERVAL)

@@ -157,7 +157,7 @@ class ReportedAgain(FindingValue):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
 class NotReported(FindingValue):
-    """A known finding's code was reviewed, and nobody reported it."""
+    """A known finding's code was reviewed, and it was not reported."""
 
     at: str
     kind: Literal["missed"] = "missed"

@@ -142,7 +142,7 @@ def _numbers(findings: Sequence[Finding]) -> str:
 
 
 def _stages_with_prose(context: Context) -> list[str]:
-    """The stages that reported in prose: nobody can be asked about those reports one by one."""
+    """The stages that reported in prose: those reports cannot be asked about one by one."""
     reports = [one for one in context.list_at(ReviewKey.REPORTS) if isinstance(one, dict) and not one.get("findingIds")]
     names = dict.fromkeys(_quote(str(one.get("stageId", "")), 80) for one in reports)
     return [name for name in names if name][:_MAX_NAMED]

@@ -61,7 +61,7 @@ def read_checkout(directory: Path, environ: Mapping[str, str]) -> CheckoutInfo:
 
 
 def query_git(directory: Path, environ: Mapping[str, str], *arguments: str) -> str:
-    """Git's answer to a short question, stripped; empty when git cannot tell."""
+    """Git's answer to a short question, stripped; empty if git does not know."""
     if not in_repository(directory):
         return ""
     try:

@@ -80,7 +80,7 @@ class Ledger:
         return close[0] if len(close) == 1 else None
 
     def leader(self, id: FindingId) -> FindingId:
-        """The finding that stands for another's cluster: itself when it is not joined to any."""
+        """The finding that leads another's cluster: itself if it is not joined to any."""
         seen = {id}
         while (to := FindingId(joined_to(self.findings[id]))) in self.findings and to not in seen:
             seen.add(to)

@@ -4,7 +4,7 @@ import os
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
@@ -39,6 +39,8 @@ _REPLACED = 0.6  # how similar a line must be to be what replaced another, where
 _MAX_MOVED = 10_000  # lines of a file that is compared with others of the same name
 _NAMESAKES = 20  # that it is compared with
 _COMMON = 3  # lines that make them one file
+_DISPUTED = 200  # moved files of which git is asked again
+_TESTS = re.compile(r"(?:^|[/_.-])(?:tests?|spec|fixtures?|testdata)(?:[/_.-]|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,16 +200,65 @@ def _moved(found: Sequence[_FileDiff]) -> Iterator[_FileDiff]:
         if not old:
             added[PurePosixPath(new).name].append((new, [line for hunk in hunks for line in hunk.new]))
     pairs = [
-        (_common(before, after), old, new, before, after)
+        (_common(before, after), old, new)
         for old, before in deleted.items()
         for new, after in added[PurePosixPath(old).name][:_NAMESAKES]
         if max(len(before), len(after)) <= _MAX_MOVED
     ]
+    most = Counter[str]()
+    for common, old, _ in pairs:
+        most[old] = max(most[old], common)
+    texts = {new: after for namesakes in added.values() for new, after in namesakes}
     taken = set[str]()
-    for common, old, new, before, after in sorted(pairs, key=lambda pair: (-pair[0], pair[1], pair[2])):
+    for common, old, new in sorted(
+        pairs, key=lambda pair: (2 * pair[0] < most[pair[1]], *(-part for part in _nearness(*pair[1:])), -pair[0], pair)
+    ):
         if common >= _COMMON and taken.isdisjoint((old, new)):
             taken.update((old, new))
-            yield old, new, tuple(_align(before, after))
+            yield old, new, tuple(_align(deleted[old], texts[new]))
+
+
+def _nearness(old: str, new: str) -> tuple[bool, float]:
+    """How likely a file moved between two folders. Code seldom becomes test data, but copies of it do."""
+    before, after = PurePosixPath(old).parent, PurePosixPath(new).parent
+    tests = [bool(_TESTS.search(str(folder))) for folder in (before, after)]
+    return tests[0] == tests[1], SequenceMatcher(None, before.parts, after.parts, autojunk=False).ratio()
+
+
+def read_changes(diff: Callable[..., str | None], keep: Collection[str] | None = None) -> LineMap | None:
+    """The maps between two trees, from a function that runs `git diff` with more arguments on some or all paths.
+
+    For git the most similar file is the moved one, even if that is an old copy that was kept elsewhere. Where another
+    file of the same name is nearer, git is asked for both, and the nearer one is taken if it is similar enough.
+    """
+    found = diff()
+    if found is None:
+        return None
+    lines = parse_diff(found, keep)
+    disputed = list(_disputed(lines, keep))[:_DISPUTED]
+    paths = sorted({path for dispute in disputed for path in dispute})
+    again = diff("--no-renames", *(f":(literal){path}" for path in paths)) if paths else None
+    if again is None:
+        return lines
+    nearer = parse_diff(again, keep)
+    moved = {old: file for old, file in nearer.files.items() if file.path}
+    names = {name for old, file in moved.items() for name in (file.path, lines.path(old))}
+    return LineMap({**lines.files, **moved}, {**lines.origins, **{name: nearer.origins[name] for name in names}})
+
+
+def _disputed(lines: LineMap, keep: Collection[str] | None) -> Iterator[tuple[str, ...]]:
+    """Files that moved while new ones of the same name appeared nearer: the old name and all that it may have now."""
+    added = defaultdict[str, list[str]](list)
+    for new, origin in lines.origins.items():
+        if not origin.path:
+            added[PurePosixPath(new).name].append(new)
+    for old, file in lines.files.items():
+        name = PurePosixPath(old).name
+        if file.path in ("", old) or PurePosixPath(file.path).name != name or (keep is not None and old not in keep):
+            continue
+        nearer = [new for new in added[name][:_NAMESAKES] if _nearness(old, new) > _nearness(old, file.path)]
+        if nearer:
+            yield old, file.path, *nearer
 
 
 def _common(*texts: Iterable[str]) -> int:
@@ -340,12 +391,18 @@ class GitHistory:
         if not old or not all(_COMMIT.fullmatch(commit) for commit in commits):
             return None
         git = git_in(self.root, self.environment)
-        try:
-            # without the records of reviews, which are thousands
-            done = git.run_sync(*DIFF, *commits, "--", *WORK, timeout=self.seconds, max_output=MAX_DIFF_BYTES)
-        except OSError:  # git is not installed, or does not answer in time
-            return None
-        return None if done.returncode else parse_diff(os.fsdecode(done.stdout), keep)
+
+        def diff(*more: str) -> str | None:
+            options, paths = more[:1], more[1:] or WORK  # without the records of reviews, which are thousands
+            try:
+                done = git.run_sync(
+                    *DIFF, *options, *commits, "--", *paths, timeout=self.seconds, max_output=MAX_DIFF_BYTES
+                )
+            except OSError:  # git is not installed, or does not answer in time
+                return None
+            return None if done.returncode else os.fsdecode(done.stdout)
+
+        return read_changes(diff, keep)
 
 
 def is_repository_path(path: str) -> bool:

@@ -60,7 +60,7 @@ class FindingState(StrEnum):
 
     OPEN = "open"
     REOPENED = "reopened"  # it came back, or a claimed fix did not hold
-    FIX_CLAIMED = "fix_claimed"  # nobody has verified it
+    FIX_CLAIMED = "fix_claimed"  # not verified yet
     VERIFIED_FIXED = "verified_fixed"  # confirmed by a later review, a tool or a person
     FALSE_POSITIVE = "false_positive"
     WONT_FIX = "wont_fix"
@@ -94,7 +94,7 @@ class Observed(StrEnum):
     UNCHANGED = "unchanged"
     UPDATED = "updated"  # the same defect, described differently
     MOVED = "moved"  # the same defect on another line or in another file
-    ABSENT = "absent"  # its code was reviewed and nobody reported it, which does not prove a fix
+    ABSENT = "absent"  # its code was reviewed and it was not reported, which does not prove a fix
 
 
 class Gate(StrEnum):
@@ -134,7 +134,7 @@ class Strength(StrEnum):
     """How certain it is that a finding of this pass is a known one, most certain first."""
 
     EXACT = "exact"  # the same signature, alias or tool's id
-    MAPPED = "mapped"  # the same claim where git says the line is now
+    MAPPED = "mapped"  # the same text where git says the line is now
     CONTENT = "content"  # the same code
     FUZZY = "fuzzy"  # similar, not certain
     JUDGED = "judged"  # only in ledgers of earlier versions
@@ -195,7 +195,7 @@ class Evidence(Location):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Vote(FindingValue):
-    """What one reviewer said about a finding. Votes are kept apart: combined they would assert what nobody said."""
+    """What one reviewer said about a finding. Votes are kept apart: combined they would say what no reviewer said."""
 
     reviewer: str
     pass_id: str = ""

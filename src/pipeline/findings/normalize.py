@@ -1,6 +1,6 @@
 """What a reviewer meant: texts that can be stored, and paths from the root of the repository.
 
-Nothing is dropped: an item that cannot be read becomes a finding that somebody has to look at.
+Nothing is dropped: an item that cannot be read becomes a finding for a person to look at.
 """
 
 import json

@@ -108,7 +108,7 @@ class ReviewFindings:
 
     @hookimpl
     def stage_variables(self, job: Job) -> Mapping[str, str]:
-        """Tell commands where the open reports are."""
+        """Give commands the file of open reports."""
         return {"AWF_FINDINGS": str(self._reports_file(job))}
 
     @hookimpl
@@ -189,7 +189,7 @@ class ReviewFindings:
             self._findings().on_resume(run_id)
 
     def _concerns(self, stage: BaseStage, outcome: Outcome) -> bool:
-        """Whether a stage may have said or done something to a finding."""
+        """Whether a stage may have changed or reported a finding."""
         if not isinstance(stage, LlmStage | ToolStage):
             return False
         opening = outcome.response.find("[")

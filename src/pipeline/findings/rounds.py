@@ -122,7 +122,7 @@ def _causes(one: Round, ledger: Ledger) -> frozenset[str]:
 def _refuted_fixes(finding: Finding, began: str) -> int:
     """How often a fix was claimed and the next review refuted it, since the run began.
 
-    A pass that only assumed a fix, because nobody reported the finding, did not claim one.
+    A pass that only assumed a fix, because the finding was not reported, did not claim one.
     """
     times, claimed = 0, False
     for change in finding.history:
@@ -136,7 +136,7 @@ def _refuted_fixes(finding: Finding, began: str) -> int:
 def _is_one_defect(finding: Finding) -> bool:
     """Whether every report was surely of the same defect: a fuzzy match must repeat most words of the report before.
 
-    Near a fix, another defect may be mistaken for the first one, and what is said of both is not a ruling on either.
+    Near a fix, another defect may be mistaken for the first one, and what is said about both is not a ruling on either.
     """
     guessed = (change for change in finding.history if change.what == "seen" and change.note.endswith(Strength.FUZZY))
     return all(_repeats_words(finding, change.pass_id) for change in guessed)

@@ -58,12 +58,12 @@ class ReviewStart:
     at: float
     head: str
     branch: str
-    tree: str  # the files as they were; empty if git cannot tell
+    tree: str  # the files as they were; empty if git does not know
 
 
 @dataclass(frozen=True, slots=True)
 class _Ingested:
-    """A report that was taken in, valid as long as the ledger is what it was."""
+    """A report that was ingested; valid as long as the ledger does not change."""
 
     report: ReviewerReport
     said: list[Answer]
@@ -76,7 +76,7 @@ class _Visit:
     """What is known of a visit until its stage is committed."""
 
     start: ReviewStart | None = None  # unknown if an earlier process ran the stage
-    changed: bool | None = None  # whether the files changed since the start; None until somebody asks
+    changed: bool | None = None  # whether the files changed since the start; None if not checked yet
     answers: list[str] | None = None  # of a review
     report: ReviewerReport | None = None
     attempt: int = 0  # the one that the report is of
@@ -86,11 +86,11 @@ class _Visit:
 
 
 class RunFindings:
-    """Takes in what the stages of one run found."""
+    """Records what the stages of one run found."""
 
     def __init__(
         self,
-        book: LedgerStore,
+        ledgers: LedgerStore,
         root: Path,  # a directory of the checkout that the run was started in
         environ: Mapping[str, str],
         now: Callable[[], float],
@@ -98,7 +98,7 @@ class RunFindings:
         store: Path | None = None,  # where logs are, for what an earlier process ran
         trusted: Collection[str] = (),  # the commands that the user allows to take records
     ) -> None:
-        self._book = book
+        self._ledgers = ledgers
         self._new_views = partial(Views, root, store, Trust(trusted, environ))
         self._views = self._new_views()
         self._environ = environ
@@ -117,7 +117,7 @@ class RunFindings:
 
     def ledger(self) -> Ledger:
         """The ledger with what was given to the engine to be committed."""
-        return self._book.ledger().extended(self._pending)
+        return self._ledgers.ledger().extended(self._pending)
 
     def start_attempt(self, stage: BaseStage, visit: int, state: State) -> None:
         """Note what a review or a tool is given to look at, before it does."""
@@ -206,7 +206,7 @@ class RunFindings:
         self._pending.clear()
         if not (self._stale or self._broken):
             return
-        ledger, at = self._book.ledger(), _iso(self._now())
+        ledger, at = self._ledgers.ledger(), _iso(self._now())
         problems = [text for one in self._passes for text in self._views.record_pass(ledger, one)]
         last = self._last or ledger.last
         if self._stale and last:
@@ -227,8 +227,8 @@ class RunFindings:
         """Read what was edited while nothing ran, and repair what a crash left of the run's files."""
         edits = self._read_edits(self._now(), FILE)
         self._record_edits(edits)
-        self._book.append(edits.all)
-        self._passes = [one for one in self._book.ledger().passes.values() if one.run == run_id]
+        self._ledgers.append(edits.all)
+        self._passes = [one for one in self._ledgers.ledger().passes.values() if one.run == run_id]
         self._last = self._passes[-1] if self._passes else None
         self._stale = self._stale or bool(self._passes)
         self.after_commit()
@@ -246,8 +246,8 @@ class RunFindings:
         return assess(result)
 
     def _seen(self) -> tuple[int, int]:
-        self._book.ledger()
-        return self._book.lines, len(self._pending)
+        self._ledgers.ledger()
+        return self._ledgers.lines, len(self._pending)
 
     def _current(self, report: ReviewerReport | None, said: list[Answer], data: _Visit) -> _Ingested | None:
         """What was ingested when the report was read, unless something has changed since."""
@@ -342,7 +342,7 @@ class RunFindings:
         return [LedgerLine(encode_event(event)) for event in added]
 
     def _read_edits(self, at: float, by: str) -> ViewEdits:
-        """What somebody changed in the files that show findings."""
+        """What was changed in the files that show findings."""
         return self._views.read_edits(self.ledger(), _iso(at), by) if self._views.exist else ViewEdits()
 
     def _record_edits(self, edits: ViewEdits) -> list[LedgerLine]:

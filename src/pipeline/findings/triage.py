@@ -43,7 +43,7 @@ STATE_OF = MappingProxyType(
 """The state that the status of a record means by itself."""
 
 _LINE_DIGEST = "line/v1:"  # the digest of a line of code; a dismissal of anything else cannot be looked up in a file
-_SIGHTINGS = ("raised", "seen", "absent", "state")  # the last of these tells whether a dismissal was still needed
+_SIGHTINGS = ("raised", "seen", "absent", "state")  # the last of these says whether a dismissal was still needed
 
 
 def importance(finding: Finding) -> tuple[bool, int, int, str, int, int]:

@@ -33,7 +33,7 @@ def answer(request: Request, form: Form) -> Response:
 
 
 def cancel(request: Request, form: Form) -> Response:
-    """Stop a run: tell its process to stop, or record it as cancelled where there is none."""
+    """Cancel a run: stop its process, or record it as cancelled if it has none."""
     store, run_id = current_store(request), request.path_params["run"]
     with store.open() as runs:
         runs.cancel(run_id, by=current_user(request, form), reason=form.get("reason", "").strip())

@@ -1,7 +1,7 @@
 """Server-sent events: what happens in a store, sent to every open page, whichever process writes the journal.
 
 Records have no order across runs, so a feed numbers its messages. A page that names the last number it has gets every
-later message once; one whose number is too old, or from another server, is told to load everything again.
+later message once; one whose number is too old, or from another server, has to load everything again.
 """
 
 import asyncio
@@ -35,11 +35,11 @@ class StoreWatch:
         self._heads = StoreHeads(reader.directory)
         self._seen: dict[str, int] | None = None
         self._generation = 0  # of what was seen
-        self._driven: dict[str, bool | None] = {}  # runs that are driven, or of which nobody can tell
+        self._driven: dict[str, bool | None] = {}  # runs that are driven, or for which that is unknown
         self._problem = ""
 
     def poll(self) -> list[Message]:
-        """What happened; nothing the first time, which only notes how far the store has come."""
+        """What happened; nothing the first time, which only notes the position of the store."""
         news = list[Message]()
         try:
             with self._reader.open_store() as store:

@@ -101,8 +101,8 @@ def current_store(request: Request) -> ServedStore:
 
 
 def current_user(request: Request, form: Form) -> str:
-    """Who acts: the name in a form, or that of whoever started the server."""
-    return " ".join(form.get("by", "").split())[:_MAX_NAME] or current_site(request).user or "somebody"
+    """Who acts: the name in a form, or that of the user who started the server."""
+    return " ".join(form.get("by", "").split())[:_MAX_NAME] or current_site(request).user or "someone"
 
 
 def form_endpoint(handle: Callable[[Request, Form], Response]) -> Callable[[Request], Awaitable[Response]]:

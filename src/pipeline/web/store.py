@@ -44,7 +44,7 @@ class RunSnapshot:
 
     history: RunHistory
     head: int  # the number of the run's last record
-    driven: bool | None  # whether a process or worker drives the run; None when nobody can tell
+    driven: bool | None  # whether a process or worker drives the run; None if that is unknown
 
     @property
     def state(self) -> State:
@@ -152,7 +152,7 @@ class StoreReader:
             for run_id in reversed([name for name in heads if name != LEDGER]):
                 with self._lock:
                     if generation != self.generation:
-                        return  # open pages are told to load the new store
+                        return  # open pages load the new store
                     summary = self._read_summary(journal, run_id, heads[run_id])
                     count = len(self._rounds.get(run_id, ()))
                 yield RunRow(summary.resolve_status(store.driven_status), count)
@@ -240,7 +240,7 @@ class LedgerReader:
         self._ledger = Ledger()
         self._position = 0  # the number of the last line that was read
         self._view: tuple[int, FileStamps, FindingsView] | None = None
-        self._unedited: FileStamps | None = ()  # the view files when nobody had edited any
+        self._unedited: FileStamps | None = ()  # the view files when none of them was edited
 
     def read_view(self, journal: Journal) -> FindingsView:
         """The findings, with what people and agents edited in the view files. Writes nothing."""

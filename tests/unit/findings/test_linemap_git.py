@@ -55,6 +55,23 @@ def test_lines_are_followed_into_the_working_tree(root: Path) -> None:
     assert (found.path("src/a.py"), found.line("src/a.py", 7)) == ("src/b.py", 8)
 
 
+@pytest.mark.parametrize(("rewritten", "now"), [(8, "lib/src/a.py"), (15, "test/resources/a.py")])
+def test_a_file_that_moved_is_not_taken_for_a_copy_of_it_in_the_tests(root: Path, rewritten: int, now: str) -> None:
+    """Git takes the more similar one; the nearer one is taken if it has at least half as much in common."""
+    lines = [f"the text of line {number}" for number in range(20)]
+    (root / "src" / "a.py").write_text("\n".join(lines) + "\n")
+    head = commit(root)
+    for path, start in (("lib/src/a.py", rewritten), ("test/resources/a.py", 0)):
+        (root / path).parent.mkdir(parents=True)
+        (root / path).write_text("\n".join([*(f"new {number}" for number in range(start)), *lines[start:]]) + "\n")
+    git(root, "rm", "--quiet", "src/a.py")
+    found = GitHistory(root, ENVIRONMENT).changes(head, commit(root))
+    assert found is not None
+    assert (found.path("src/a.py"), found.line("src/a.py", 18)) == (now, 18)
+    other = {"lib/src/a.py": "test/resources/a.py", "test/resources/a.py": "lib/src/a.py"}[now]
+    assert (found.origin(now), found.origin(other)) == ("src/a.py", "")
+
+
 def test_a_rename_is_followed_whatever_a_person_configured_and_whatever_it_is_called(root: Path) -> None:
     """Neither a setting nor a letter beyond ASCII hides where a file went."""
     head = git(root, "rev-parse", "HEAD")

@@ -222,7 +222,7 @@ def pass_changes(events: Iterable[LedgerEvent], ledger: Ledger) -> PassChanges:
             case NotReported():
                 lists["absent"][event.id] = None
             case _:
-                pass  # the finding's own history tells the rest
+                pass  # the finding's own history has the rest
     return PassChanges(
         **{name: tuple(id for id in ids if not joined_to(ledger.findings[id])) for name, ids in lists.items()}
     )

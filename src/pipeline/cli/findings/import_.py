@@ -18,7 +18,6 @@ from pipeline.cli.output import print_json
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import ExitCode
 from pipeline.findings.formats import IMPORT_FORMATS
-from pipeline.findings.ledger import joined_to
 from pipeline.findings.model import FindingId, Lens
 from pipeline.text import plural
 
@@ -113,7 +112,7 @@ def _summary_lines(result: ImportResult, style: Style) -> Iterator[str]:
 
 
 def _finding_lines(word: str, ids: tuple[str, ...], result: ImportResult) -> Iterator[str]:
-    findings = [one for id in ids if not joined_to(one := result.ledger.findings[FindingId(id)])]
+    findings = [result.ledger.findings[FindingId(id)] for id in ids]
     if not findings:
         return
     yield f"{word}:"

@@ -1,4 +1,4 @@
-"""`awf findings show` and `why`: what is known of one finding, and how it came to be what it is."""
+"""`awf findings show` and `why`: what is known about one finding, and why."""
 
 import sys
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def _detail_lines(finding: Finding, ledger: Ledger, style: Style) -> Iterator[st
         yield style.name(f"Member {sanitize(member_line(member))}")
         yield from _texts(member, style)
     yield ""
-    yield f'"awf findings why {finding.number}" explains how it came to this.'
+    yield f'"awf findings why {finding.number}" explains why.'
 
 
 def _facts(finding: Finding, ledger: Ledger) -> Iterator[tuple[str, str]]:

@@ -140,7 +140,7 @@ def merge_command(ids: tuple[str, ...], into: str, note: str, store: Path, repo:
 def split_command(ids: tuple[str, ...], note: str, store: Path, repo: Path | None, *, as_json: bool) -> None:
     """Separate findings that were merged, because they are different defects.
 
-    A member is separated from its cluster. The finding that stands for a cluster is separated from all its members.
+    A member is separated from its cluster. The finding that leads a cluster is separated from all its members.
     """
     _require_person("split")
     done = split(ids, store, current_repository(repo), utc_now(), note)

@@ -115,7 +115,7 @@ EXPORT_FORMATS = tuple(format.name for format in _ALL if format.writer)
 
 
 def detect(data: bytes, file_name: str = "") -> Format | None:
-    """The format of a file, by its content, or by its name if the content does not tell.
+    """The format of a file, by its content, or by its name if the content is not enough.
 
     A file that was cut off is recognised too: it is for its reader to report that.
     """

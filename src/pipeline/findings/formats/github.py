@@ -12,13 +12,13 @@ from pipeline.findings.model import Finding, Gate, Severity
 _CONTROL = re.compile("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def write(findings: Iterable[Finding], _ledger: Ledger) -> str:
-    """A line for each finding that needs attention, by number."""
-    shown = (finding for finding in findings if finding.state.needs_attention)
-    return "".join(f"{_command(finding)}\n" for finding in sorted(shown, key=lambda one: (one.number, one.id)))
+def write(findings: Iterable[Finding], ledger: Ledger) -> str:
+    """A line for each finding that needs attention, by number, with what the members of its cluster say."""
+    shown = sorted((one for one in findings if one.state.needs_attention), key=lambda one: (one.number, one.id))
+    return "".join(f"{_command(finding, ledger.members(finding.id))}\n" for finding in shown)
 
 
-def _command(finding: Finding) -> str:
+def _command(finding: Finding, members: Iterable[Finding]) -> str:
     level = "notice" if finding.severity is Severity.INFO else "warning"
     if finding.gate.value is Gate.MUST:
         level = "error"
@@ -32,7 +32,8 @@ def _command(finding: Finding) -> str:
     properties["title"] = f"{finding.severity}: {finding.title}"
     named = ",".join(f"{name}={_escape_property(value)}" for name, value in properties.items())
     fix = f"Fix: {finding.fix}" if finding.fix else ""
-    body = "\n".join(filter(None, (finding.impact or finding.title, fix, f"({finding.id})")))
+    said = (f"{', '.join(member.sources)}: {member.title}" for member in members)
+    body = "\n".join(filter(None, (finding.impact or finding.title, fix, *said, f"({finding.id})")))
     return f"::{level} {named}::{_escape(body)}"
 
 

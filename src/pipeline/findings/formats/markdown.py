@@ -15,7 +15,7 @@ _HEADINGS = ("Must fix", "Suggested", "Claimed to be fixed", "Fixed", "Suppresse
 _MARKUP = re.compile(r"[\\`*_{}\[\]<>()!|~&$^#]|^[-+=]|:(?=//)|(?<=www)\.", re.IGNORECASE)
 _NUMBER = re.compile(r"^(\d{1,9})(?=[.)])")  # would start a list
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
-_AT = "@<!-- -->"  # a backslash before it would still mention whoever has the name
+_AT = "@<!-- -->"  # a backslash before it would still mention the person with that name
 
 
 def write(findings: Iterable[Finding], ledger: Ledger) -> str:

@@ -131,6 +131,8 @@ def _read_item(item: Any, defaults: dict[str, Any], input_id: str, reviewer: str
         raise ItemError(f"`severity` should be ERROR, WARNING or INFO, not {diagnostic.severity!r}")
     start, end = diagnostic.location.range.lines
     path = relative_path(diagnostic.location.path, root)
+    if start and not path:
+        raise ItemError("`location` has a range, but no path")
     return tool_finding(
         input_id,
         reviewer,
@@ -149,14 +151,14 @@ def _evidence(related: _Related, root: str) -> Evidence:
     return Evidence(path=relative_path(related.location.path, root), start=start, end=end, raw=related.message)
 
 
-def write(findings: Iterable[Finding], _ledger: Ledger) -> str:
-    """The findings that need attention, by number."""
+def write(findings: Iterable[Finding], ledger: Ledger) -> str:
+    """The findings that need attention, by number; the members of a cluster are its related locations."""
     shown = sorted((one for one in findings if one.state.needs_attention), key=lambda one: (one.number, one.id))
-    diagnostics = [_diagnostic(finding) for finding in shown]
+    diagnostics = [_diagnostic(finding, ledger.members(finding.id)) for finding in shown]
     return strict_json.dumps({"source": {"name": "awf"}, "diagnostics": diagnostics}).decode()
 
 
-def _diagnostic(finding: Finding) -> dict[str, Any]:
+def _diagnostic(finding: Finding, members: Iterable[Finding]) -> dict[str, Any]:
     fix = f"Fix: {finding.fix}" if finding.fix else ""  # not a suggestion: tools would insert the words
     kept = _Kept.model_validate(kept_keys(finding, FORMAT))
     rule = kept.code.value or rule_id(finding) or str(finding.category)
@@ -166,13 +168,20 @@ def _diagnostic(finding: Finding) -> dict[str, Any]:
         "code": {"value": rule},
     }
     if finding.location:
-        diagnostic["location"] = {"path": finding.location.path} | _range(finding.location)
+        diagnostic["location"] = _place(finding.location)
+    if related := [
+        {"message": f"{', '.join(member.sources)}: {member.title}", "location": _place(member.location)}
+        for member in members
+        if member.location
+    ]:
+        diagnostic["related_locations"] = related
     if finding.state.active and kept.suggestions:
         diagnostic["suggestions"] = [item.model_dump(exclude_unset=True) for item in kept.suggestions]
     return diagnostic
 
 
-def _range(location: Location) -> dict[str, Any]:
+def _place(location: Location) -> dict[str, Any]:
     if not location.start:
-        return {}
-    return {"range": {"start": {"line": location.start}} | ({"end": {"line": location.end}} if location.end else {})}
+        return {"path": location.path}
+    end = {"end": {"line": location.end}} if location.end else {}
+    return {"path": location.path, "range": {"start": {"line": location.start}} | end}

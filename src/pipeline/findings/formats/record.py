@@ -242,10 +242,10 @@ def _triage_steps(finding: Finding) -> Iterator[tuple[dict[str, Any], FindingSta
 
 
 def read_record_edits(finding: Finding, edited: Mapping[str, Any], at: str, by: str) -> ViewEdits:
-    """What `by` changed in the record of a finding, whoever the record names.
+    """What `by` changed in the record of a finding, no matter whom the record names.
 
     A record that shows an earlier moment, as after a crash or a checkout, adds to the triage; nothing else is read from
-    it, because an old value cannot be told from an edit.
+    it, because an old value cannot be distinguished from an edit.
     """
     shown = render_record(finding)
     changed = [key for key in _FIELDS if key in edited and not same_json(edited[key], shown.get(key))]
@@ -329,7 +329,7 @@ def _read_triage(
 
 
 def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What tells an entry from others. Who it was by is for awf to say."""
+    """What distinguishes an entry from others. The author is not part of it: awf decides who that is."""
     return str(entry.get("at")), str(entry.get("status")), str(entry.get("note", ""))
 
 
@@ -405,7 +405,7 @@ def _refusal(finding: Finding, status: str, note: str, by: str) -> str:
 def import_record(given: Mapping[str, Any], at: str) -> Finding | str:
     """The finding of a record that the ledger does not know, as after a fresh clone; or why it cannot be used.
 
-    It is open whatever the record says, because nobody here has looked; what the record says is in its history.
+    It is open whatever the record says, because it was not reviewed here; what the record says is in its history.
     """
     if faults := _faults(given):
         name, fault = next(iter(faults.items()))

@@ -1,6 +1,6 @@
 """What a review agent returns, in and out: JSON with all fields, or compact without the detail.
 
-It is read to the letter: a return that cannot be read is malformed as a whole, an item that cannot be read is kept as
+It is read strictly: a return that cannot be read is malformed as a whole, an item that cannot be read is kept as
 unreadable. `find_reviews`, `parse_review` and `read_item` are the three steps from an answer to raw findings.
 """
 

@@ -38,14 +38,14 @@ _BASELINE = {
 }
 
 
-def write(findings: Iterable[Finding], _ledger: Ledger) -> str:
-    """The findings as a SARIF file, by number."""
+def write(findings: Iterable[Finding], ledger: Ledger) -> str:
+    """The findings as a SARIF file, by number. The members of a cluster are in the properties of its result."""
     ordered = sorted(findings, key=lambda finding: (finding.number, finding.id))
     run = {
         "tool": {"driver": {"name": DRIVER, "version": __version__, "rules": _rules(ordered)}},
         "originalUriBaseIds": {BASE: {"description": {"text": "The root of the repository."}}},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding) for finding in ordered],
+        "results": [_result(finding, ledger.members(finding.id)) for finding in ordered],
     }
     return strict_json.dumps({"$schema": SCHEMA, "version": VERSION, "runs": [run]}).decode()
 
@@ -75,7 +75,7 @@ def _rule(name: str, finding: Finding) -> dict[str, Any]:
     return rule
 
 
-def _result(finding: Finding) -> dict[str, Any]:
+def _result(finding: Finding, members: Iterable[Finding]) -> dict[str, Any]:
     status = SarifStatus.of(finding.severity, finding.state)
     result: dict[str, Any] = {
         "ruleId": _rule_id(finding),
@@ -93,7 +93,7 @@ def _result(finding: Finding) -> dict[str, Any]:
         "baselineState": _baseline(finding),
         "suppressions": _suppressions(finding),
         "fixes": concrete_fixes(kept_keys(finding, FORMAT).get("fixes")) if finding.state.active else [],
-        "properties": _properties(finding),
+        "properties": _properties(finding, members),
     }
     return {name: value for name, value in result.items() if value or name not in ("relatedLocations", "fixes")}
 
@@ -131,7 +131,7 @@ def _suppressions(finding: Finding) -> list[dict[str, Any]]:
     return [{"kind": kind, "status": "accepted", "justification": f"{word}: {reason}" if reason else word}]
 
 
-def _properties(finding: Finding) -> dict[str, Any]:
+def _properties(finding: Finding, members: Iterable[Finding]) -> dict[str, Any]:
     bag = {
         "id": finding.id,
         "number": finding.number,
@@ -146,4 +146,16 @@ def _properties(finding: Finding) -> dict[str, Any]:
         bag["security-severity"] = SECURITY_SEVERITY[finding.severity]
     if finding.fix:
         bag["fix"] = finding.fix
+    if joined := [_member(member) for member in members]:
+        bag["members"] = joined
     return bag
+
+
+def _member(finding: Finding) -> dict[str, Any]:
+    return {
+        "id": finding.id,
+        "title": finding.title,
+        "impact": finding.impact,
+        "severity": str(finding.severity),
+        "sources": list(finding.sources),
+    }

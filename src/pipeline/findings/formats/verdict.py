@@ -235,14 +235,14 @@ def read_verdict_edits(
     at: str,
     by: str,
 ) -> ViewEdits:
-    """What somebody changed in a verdict file, compared with what awf wrote into it."""
+    """What was changed in a verdict file, compared with what awf wrote into it."""
     known = {one["x_finding"]: one for one in items_of(written) if isinstance(one.get("x_finding"), str)}
     by_position: dict[Any, dict[str, Any]] = {}
     for one in known.values():
         by_position.setdefault(str(one.get("id")), one)
     names = [key for key in dict.fromkeys((*edited, *written)) if key not in ("findings", *_LEGACY)]
-    changed = [key for key in names if not same_json(edited.get(key), written.get(key))]
-    problems = [f"verdict file: `{key}` cannot be edited; it was put back" for key in changed]
+    changed = [f"`{key}`" for key in names if not same_json(edited.get(key), written.get(key))]
+    problems = [f"verdict file: {', '.join(changed)} cannot be edited; put back"] if changed else []
     parts, seen = [], set()
     for one in items_of(edited):
         own = one.get("x_finding")

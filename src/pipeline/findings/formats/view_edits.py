@@ -1,4 +1,4 @@
-"""What somebody changed in a file that shows findings, as ledger events and problems."""
+"""What was changed in a file that shows findings, as ledger events and problems."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ _MAX_NOTE = 500  # characters
 
 @dataclass(frozen=True, slots=True)
 class ViewEdits:
-    """The edits that may be applied, and the problems with the others, which are put back."""
+    """The edits that may be applied, and the problems with the others, which are undone."""
 
     events: tuple[LedgerEvent, ...] = ()
     problems: tuple[str, ...] = ()

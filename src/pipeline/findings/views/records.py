@@ -1,6 +1,6 @@
 """The directory `.wystack/`: a record for each finding and for each review pass.
 
-The record of a pass is written once. The record of a finding that somebody changed is read before it is written over;
+The record of a pass is written once. The record of a finding is read for edits before it is written over;
 what is not a record is moved aside.
 """
 

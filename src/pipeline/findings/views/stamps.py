@@ -51,7 +51,7 @@ class Stamps:
         self._changed = True
 
     def forget(self, *names: str) -> None:
-        """Have these files written again."""
+        """Forget these files, so that they are written again."""
         for name in names:
             self._changed = self.files.pop(name, None) is not None or self._changed
 
@@ -68,7 +68,7 @@ class Stamps:
         return None
 
     def save(self) -> None:
-        """Keep what is known for the next process."""
+        """Save the notes for the next process."""
         if self._changed and self._folder and self._folder.parents[1].is_dir():
             index = {"format": _FORMAT, "root": self._root, "files": self.files}
             self.save_copy(_INDEX, json.dumps(index, separators=(",", ":")).encode())
@@ -86,7 +86,7 @@ class Stamps:
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """What changes when a file does. Nobody can set the second of the times."""
+    """What changes when a file does. No program can set the second of the times."""
     return status.st_mtime_ns, status.st_ctime_ns, status.st_size
 
 

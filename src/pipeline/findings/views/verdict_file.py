@@ -82,7 +82,7 @@ class VerdictFile:
         return self._save(_render_again(ledger, latest, at))
 
     def restore(self, ledger: Ledger, at: str) -> list[str]:
-        """Put back what awf wrote, if somebody changed it; return problems."""
+        """Restore what awf wrote, if it was changed; return problems."""
         copy = self._copy()
         if copy is None:
             return self.refresh(ledger, at)
@@ -104,7 +104,8 @@ class VerdictFile:
             self._stamps.record(LATEST, stamp, "", "")
             return ViewEdits()
         if copy is None:
-            copy = {"findings": []} if self._is_foreign(document, ledger) else _render_again(ledger, document)
+            foreign = self._is_foreign(document, ledger)
+            copy = {**document, "findings": []} if foreign else _render_again(ledger, document)
         return read_verdict_edits(document, copy, ledger.findings, at=at, by=by)
 
     def _is_foreign(self, document: Mapping[str, Any], ledger: Ledger) -> bool:
@@ -202,7 +203,7 @@ def ensure_git_ignored(root: Path, name: str, environ: Mapping[str, str]) -> str
             if rule.encode() not in lines:
                 files.write_file(exclude, b"".join(line + b"\n" for line in (*lines, rule.encode())))
     except (OSError, files.NotAFile, AwfError) as error:
-        return f"git could not be told to ignore {rule}: {error}; add it to .gitignore"
+        return f"git could not be made to ignore {rule}: {error}; add it to .gitignore"
     return ""
 
 

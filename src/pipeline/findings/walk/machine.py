@@ -61,7 +61,7 @@ class Step(StrEnum):
 
     ROUTING = "routing"  # question: which route to take
     ASKING = "asking"  # question: what to do about the current finding
-    CONFIRMING = "confirming"  # question: whether the first ticket may go to a tracker that nobody named
+    CONFIRMING = "confirming"  # question: whether the first ticket may go to a tracker that was not named
     FAILED = "failed"  # question: what to do instead of a ticket that could not be filed
     PREVIEWING = "previewing"  # question: whether the plan may be carried out
     FILING = "filing"  # a ticket for the current finding, then `record_ticket`
@@ -132,7 +132,7 @@ class WalkContext:
 
     findings: tuple[Finding, ...] = ()  # the whole ledger
     coverage: Coverage | None = None  # of the last pass
-    suppressed: int = 0  # items of the last pass that nobody is shown
+    suppressed: int = 0  # items of the last pass that are not shown
     reviewed: bool = True  # whether there was a pass at all
 
 

@@ -104,7 +104,7 @@ def failures(walk: Walk) -> list[ReportFailure]:
 
 
 def readiness(walk: Walk) -> Readiness:
-    """Return the verdict on what remains. A fix that was made is a claim until somebody has verified it."""
+    """Return the verdict on what remains. A fix counts as claimed until someone has verified it."""
     if not walk.context.reviewed:
         return Readiness.NOT_READY
     made = walk.fixes.made
@@ -191,7 +191,7 @@ def _bucket_sections(walk: Walk) -> Iterator[str]:
 
 
 def _coverage(walk: Walk) -> dict[str, Any]:
-    """What the findings do not tell."""
+    """What the findings do not show."""
     coverage = walk.context.coverage or Coverage()
     unexplained = [item for item in walk.items if item.unexplained_by]
     reviewers = dict.fromkeys(name for item in unexplained for name in item.unexplained_by)

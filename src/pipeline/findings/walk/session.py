@@ -66,7 +66,7 @@ class Session:
     """One walk with those who take part in it. Its state can be read at any time, such as after an interruption."""
 
     walk: Walk
-    tell: Callable[[str], None]  # says to the person who decides what was done
+    tell: Callable[[str], None]  # reports to the person who decides what was done
     trackers: TrackerChain
     fixer: Fixer
     validator: Validator = lambda _findings: {}
@@ -227,7 +227,7 @@ class FixerProgram:
     command: Sequence[str]  # without one, nothing is fixed
     root: Path
     environ: Mapping[str, str]
-    members: Members  # of a finding that stands for a cluster
+    members: Members  # of a finding that leads a cluster
     answers: list[Answer] = field(default_factory=list)  # what it said about each finding
 
     def __call__(self, findings: Sequence[Finding]) -> Fixes:

@@ -86,7 +86,7 @@ class Panel:
         return key
 
     def tell(self, line: str) -> None:
-        """Say to the people what was done."""
+        """Report to the people what was done."""
         for person in self.people:
             person.tell(line)
 

@@ -12,7 +12,7 @@ TEXT, JSON = (SAMPLES / "mypy.txt").read_bytes(), (SAMPLES / "mypy.jsonl").read_
 read = FORMATS["mypy"].read
 
 
-@pytest.mark.parametrize("data", [TEXT, JSON, JSON + TEXT.splitlines(keepends=True)[-1]])
+@pytest.mark.parametrize("data", [TEXT, JSON, JSON.rstrip(), JSON + TEXT.splitlines(keepends=True)[-1]])
 def test_text_and_json_give_the_same_findings(data: bytes) -> None:
     """Six errors with their hints, in either shape, or in JSON with the summary after it."""
     found = read(data)

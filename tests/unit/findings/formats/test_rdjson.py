@@ -91,6 +91,7 @@ def test_related_places_are_evidence() -> None:
         ({"message": "m", "location": {"path": "a", "range": {"start": {"line": 9}, "end": {"line": 2}}}}, "before"),
         (3, "object"),
         ({"message": "m", "deep": json.loads("[" * 90 + "]" * 90)}, "nested"),
+        ({"message": "a", "location": {"range": {"start": {"line": 3}}}}, "path"),
     ],
 )
 def test_one_bad_diagnostic_is_unreadable_and_the_others_stay(item: Any, reason: str) -> None:

@@ -221,7 +221,8 @@ def test_a_verdict_of_another_tool_is_left_alone_until_the_next_review(tmp_path:
     foreign["findings"] = [{**item, "recommendation": "r", "status": "open"}]
     file.path.parent.mkdir()
     file.path.write_text(json.dumps(foreign))
-    assert "x-1" in " ".join(read(file, ledger).problems)
+    [problem] = read(file, ledger).problems
+    assert "x-1" in problem
     assert file.restore(ledger, AT) == file.refresh(ledger, AT) == []
     assert json.loads(file.path.read_text()) == foreign
     review(file, 2)
