@@ -83,9 +83,11 @@ def test_all_faults_of_all_items_are_named() -> None:
 
 
 def test_a_report_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is reported as a problem."""
+    """A valid report beyond the limit is malformed, never clean."""
+    run = {"tool": {"driver": {"name": "lint"}}, "results": []}
+    (tmp_path / "given").write_text(json.dumps({"version": "2.1.0", "runs": [run]}) + " " * 2000)
+    assert report_in_file(LINT, tmp_path / "given", tmp_path).status is ReportStatus.EMPTY
     monkeypatch.setattr("pipeline.findings.reports.MAX_REPORT", 1024)
-    (tmp_path / "given").write_text("x" * 2000)
     assert report_in_file(LINT, tmp_path / "given", tmp_path).status is ReportStatus.MALFORMED
 
 

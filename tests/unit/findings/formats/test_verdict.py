@@ -496,7 +496,7 @@ def test_a_file_of_another_shape_is_malformed(key: str, value: Any) -> None:
 
 
 def test_broken_json_is_malformed() -> None:
-    """001-23: the problem says so."""
+    """001-23: it is never read as fewer findings."""
     assert FORMATS["verdict"].read(b"{").status is ReportStatus.MALFORMED
 
 
