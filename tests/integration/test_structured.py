@@ -605,7 +605,7 @@ def test_reviews_of_one_round_are_one_assessment(project: Project) -> None:
     """What two reviews of a run say of one defect in other words is one line of work, as severe as the worse says."""
     milder = item(severity="P2", confidence=75)
     quote = {"line": 6, "evidence": ["app.py:6 -- return handle.read()"]}
-    worse = item("Descriptors leak", why_it_matters="each call leaks one, so descriptors run out", **quote)
+    worse = item("Descriptors leak", why_it_matters="descriptors run out under heavy load", **quote)
     other = item("The path is not validated", line=9, evidence=["app.py:9 -- print(load(os.devnull))"])
     script = {"rev": [found(milder)], "qa": [found(worse, other, reviewer="qa")], "fix": ["done"]}
     project.run(REVIEWS, script)

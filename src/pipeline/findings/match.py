@@ -256,16 +256,17 @@ def _overlap(one: MatchFeatures, draft: MatchFeatures) -> float:
 
 
 def _assign(pairs: Iterable[_Pair], taken: tuple[set[int], set[int]], *, tied: bool = False) -> Iterator[_Pair]:
-    """One partner for each, best score first. Who is tied for the best gets none, or, with `tied`, the first."""
+    """One partner for each, best score first. Of a tie nobody is taken, but the first with `tied`, or for a doubt."""
     known, drafts = taken
     ranked = sorted(set(pairs), key=lambda pair: (tuple(-part for part in pair.score), pair.known, pair.draft))
     for _, group in groupby(ranked, key=lambda pair: pair.score):
         free = [pair for pair in group if pair.known not in known and pair.draft not in drafts]
         olds, news = Counter(pair.known for pair in free), Counter(pair.draft for pair in free)
         for pair in free:
-            if tied and (pair.known in known or pair.draft in drafts):
+            first = tied or pair.strength is Strength.FUZZY
+            if first and (pair.known in known or pair.draft in drafts):
                 continue
-            if tied or olds[pair.known] == news[pair.draft] == 1:
+            if first or olds[pair.known] == news[pair.draft] == 1:
                 yield pair
             known.add(pair.known)
             drafts.add(pair.draft)

@@ -201,9 +201,10 @@ def number_equal_signatures(drafts: Sequence[Finding]) -> list[Finding]:
 def lead_cluster(leader: Finding, members: Sequence[Finding]) -> Finding:
     """The leader of a cluster with the votes of its members, as severe and as careful as any of them asks for.
 
-    Members that are sure enough to be reported decide its severity; those that are not only agree.
+    Members that are sure enough to be reported decide its severity and its age; those that are not only agree.
     """
     every = (leader, *members)
+    sure = [finding for finding in every if passes(finding.severity, finding.confidence)] or every
     votes = tuple(vote for finding in every for vote in finding.votes)
     sources = tuple(sorted({source for finding in every for source in finding.sources}))
     first = min(every, key=_precedence)
@@ -218,7 +219,7 @@ def lead_cluster(leader: Finding, members: Sequence[Finding]) -> Finding:
         owner=max((finding.owner for finding in every), key=_OWNERS.index),
         requires_verification=any(finding.requires_verification for finding in every),
         system_breaking=any(finding.system_breaking for finding in every),
-        pre_existing=all(finding.pre_existing for finding in every),
+        pre_existing=all(finding.pre_existing for finding in sure),
     )
 
 

@@ -133,8 +133,8 @@ def test_every_kind_of_event_is_covered_by_the_law() -> None:
     assert {member.__dataclass_fields__["kind"].default for member in get_args(union)} == set(EVENTS)
 
 
-def test_what_is_at_its_default_is_left_out() -> None:
-    """A line holds what happened and nothing else: a ledger has very many of them."""
+def test_defaults_are_left_out() -> None:
+    """A ledger has many lines, so each has only what differs."""
     assert encode_event(NotReported(at="t", id=ID, pass_id=ID)) == (
         '{"kind":"missed","at":"t","id":"fnd_0badcafe","pass_id":"fnd_0badcafe"}'
     )
@@ -143,8 +143,8 @@ def test_what_is_at_its_default_is_left_out() -> None:
 
 
 @given(findings())
-def test_a_raised_finding_has_no_line_for_what_it_does_not_say(finding: Finding) -> None:
-    """Defaults are left out in a finding's parts too."""
+def test_defaults_of_a_raised_finding_are_left_out(finding: Finding) -> None:
+    """Also in the finding's parts."""
     plain = FindingRaised(at="t", finding=finding)
     written = json.loads(encode_event(plain))["finding"]
     absent: dict[str, Any] = {

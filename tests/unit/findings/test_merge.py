@@ -282,6 +282,15 @@ def test_a_cluster_that_does_not_pass_the_gate_is_filtered_item_by_item() -> Non
     assert not Ledger(done.events).findings
 
 
+def test_a_guess_does_not_make_an_old_defect_new() -> None:
+    """A member that the gate would filter agrees; only those that are sure say that a defect was there before."""
+    guess = Confidence(value=25, scale="anchor")
+    for first, second in ((SAID[0], SAID[1]), (SAID[1], SAID[0])):
+        old, doubtful = replace(first, pre_existing=True), replace(second, confidence=guess)
+        (finding,) = run_pass(old, doubtful).findings
+        assert (finding.pre_existing, finding.gate.value) == (True, Gate.SUGGEST)
+
+
 # --- promotion and the gate --------------------------------------------------------------------------------------
 
 

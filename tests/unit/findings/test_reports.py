@@ -49,8 +49,8 @@ def read(*answers: str) -> ReviewerReport:
     return report
 
 
-def test_words_alone_are_no_report() -> None:
-    """They are left to their markers."""
+def test_prose_is_not_a_report() -> None:
+    """Its status comes from its markers."""
     assert report_in_answers(REV, ["I like it. [STATUS: success]"], ROOT) is None
 
 
@@ -75,7 +75,7 @@ def test_what_only_an_answer_that_is_cut_off_names_is_kept_as_unreadable(cut: in
     assert [one.title for one in report.unreadable] == [["One"], ["Two"]][cut]
 
 
-def test_all_faults_of_all_items_are_told() -> None:
+def test_all_faults_of_all_items_are_named() -> None:
     """A review that is asked again learns everything that is wrong at once."""
     faults = describe_faults(read(found(item(confidence=0.9), item(line=0, owner="me"))))
     assert all(fault in faults for fault in ("rev#1: `confidence`", "rev#2: `line`", "`owner`"))
@@ -83,9 +83,11 @@ def test_all_faults_of_all_items_are_told() -> None:
 
 
 def test_a_report_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No report may take the memory of all."""
+    """A valid report beyond the limit is malformed, never clean."""
+    run = {"tool": {"driver": {"name": "lint"}}, "results": []}
+    (tmp_path / "given").write_text(json.dumps({"version": "2.1.0", "runs": [run]}) + " " * 2000)
+    assert report_in_file(LINT, tmp_path / "given", tmp_path).status is ReportStatus.EMPTY
     monkeypatch.setattr("pipeline.findings.reports.MAX_REPORT", 1024)
-    (tmp_path / "given").write_text("x" * 2000)
     assert report_in_file(LINT, tmp_path / "given", tmp_path).status is ReportStatus.MALFORMED
 
 
@@ -93,7 +95,7 @@ def test_a_report_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("kind", "status"), [(FailureClass.PROTOCOL, ReportStatus.MALFORMED), (FailureClass.AGENT, ReportStatus.MISSING)]
 )
-def test_who_owes_a_report_and_gives_none_is_missing(
+def test_a_reviewer_without_its_report_is_missing(
     stage: LlmStage | ToolStage, kind: FailureClass, status: ReportStatus
 ) -> None:
     """Only reviews and tools that are asked for one owe it."""
@@ -104,8 +106,8 @@ def test_who_owes_a_report_and_gives_none_is_missing(
     assert missing_report(FIX, outcome, ()) is None
 
 
-def test_who_answers_in_words_at_last_covers_nothing() -> None:
-    """It is missing no longer, and closes no finding."""
+def test_a_reviewer_that_answers_in_prose_covers_nothing() -> None:
+    """It is no longer missing, and closes no finding."""
     outcome = Outcome(status=Status.SUCCESS)
     assert missing_report(REV, outcome, ()) is None
     report = missing_report(REV, outcome, {"rev"})
@@ -113,7 +115,7 @@ def test_who_answers_in_words_at_last_covers_nothing() -> None:
     assert (report.status, report.covered) == (ReportStatus.EMPTY, ())
 
 
-def test_a_review_that_fails_by_its_own_word_and_finds_nothing_has_an_item() -> None:
+def test_a_failed_review_without_findings_has_an_item() -> None:
     """The failure itself: an empty list is not clean."""
     outcome = Outcome(status=Status.FAIL, source=StatusSource.MARKER, reason="it leaks", response="[STATUS: fail]")
     report = with_failure(read(found()), outcome)

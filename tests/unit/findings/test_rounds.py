@@ -135,8 +135,8 @@ def test_a_finding_that_is_not_fixed_twice_stalls_the_loop() -> None:
     assert said[2].startswith("finding #1 ")
 
 
-def test_what_a_fixer_leaves_for_later_is_not_a_ruling() -> None:
-    """A fixer who says that something is not fixed claims nothing that could be refuted."""
+def test_a_fix_that_was_postponed_is_not_a_ruling() -> None:
+    """A fixer that answers "not fixed" claims nothing that could be refuted."""
     story = Story()
     for _ in range(4):
         story.round()
@@ -146,8 +146,8 @@ def test_what_a_fixer_leaves_for_later_is_not_a_ruling() -> None:
         story.ledger.apply(FixAttempted(at=AT, id=FindingId("fnd_a"), attempt=put_off))
 
 
-def test_a_fix_that_nobody_claimed_is_not_a_ruling() -> None:
-    """A reviewer that does not report a finding now and then claims nothing."""
+def test_an_unclaimed_fix_is_not_a_ruling() -> None:
+    """A reviewer that omits a finding in some rounds claims nothing."""
     story = Story()
     for _ in range(4):
         story.round()
@@ -170,7 +170,7 @@ def test_an_answer_of_a_reviewer_is_a_ruling() -> None:
     assert said.startswith("finding #1 ")
 
 
-def test_what_was_said_before_the_run_is_not_counted() -> None:
+def test_rulings_before_the_run_do_not_count() -> None:
     """Refuted fixes of an earlier run are not this run's."""
     story = Story()
     story.round()
@@ -181,7 +181,7 @@ def test_what_was_said_before_the_run_is_not_counted() -> None:
     assert story.stalled() == ""
 
 
-def test_a_fuzzy_match_counts_only_in_the_same_words() -> None:
+def test_a_fuzzy_match_counts_only_with_the_same_title() -> None:
     """A failed fix changes the line: a report beside it in the same words is the same defect, in others perhaps not."""
     for title, expected in (("the handle leaks still", True), ("an alarm ends other work", False)):
         for state in (FindingState.FIX_CLAIMED, FindingState.VERIFIED_FIXED):
@@ -210,7 +210,7 @@ def test_a_round_ends_when_a_stage_reviews_again() -> None:
     assert rounds(story.ledger, "r") == [Round(1, new=(1,)), Round(2, resolved=(1,), new=(2,)), Round(3, carried=(2,))]
 
 
-def test_a_fix_that_came_back_stalls_the_loop() -> None:
+def test_a_regression_stalls_the_loop() -> None:
     """The first time is enough."""
     story = Story()
     story.round()

@@ -136,8 +136,8 @@ def structured(answer: str, status: Status = Status.FAIL) -> Outcome:
     return Outcome(status=status, source=StatusSource.STRUCTURED, response=answer)
 
 
-def test_what_a_branch_found_is_taken_in_by_the_process_that_joins_it(run: Run) -> None:
-    """A crash costs one stage: a branch that is on record is not run again, and what it found is not lost."""
+def test_findings_of_a_branch_are_recorded_by_the_process_that_joins_it(run: Run) -> None:
+    """A recorded branch is not run again after a crash, and its findings are kept."""
     run.begin_again()
     run.done(REV, structured(found(item())))
     assert run.only().title == "It is never checked"
@@ -145,8 +145,8 @@ def test_what_a_branch_found_is_taken_in_by_the_process_that_joins_it(run: Run) 
 
 
 @pytest.mark.parametrize("name", ["report", "stdout.log"])
-def test_what_a_tool_reported_to_an_earlier_process_is_read_from_its_files(run: Run, name: str) -> None:
-    """The same for a tool: its report, or its output where it wrote none, is there below the store."""
+def test_a_report_to_an_earlier_process_is_read_from_its_files(run: Run, name: str) -> None:
+    """The report of a tool, or its output if it wrote none, is read from the store."""
     folder = run.store / "runs/r/lint/1"
     folder.mkdir(parents=True)
     (folder / "stdout.log").write_text("noise")
@@ -156,8 +156,8 @@ def test_what_a_tool_reported_to_an_earlier_process_is_read_from_its_files(run: 
     assert run.only().sources == ("lint",)
 
 
-def test_a_report_that_cannot_be_read_later_either_makes_no_pass(run: Run) -> None:
-    """6.6: what was no report then is none now."""
+def test_a_report_that_stays_unreadable_makes_no_pass(run: Run) -> None:
+    """6.6: reading it again after a crash gives the same result."""
     folder = run.store / "runs/r/lint/1"
     folder.mkdir(parents=True)
     (folder / "stdout.log").write_text("noise")
@@ -167,8 +167,8 @@ def test_a_report_that_cannot_be_read_later_either_makes_no_pass(run: Run) -> No
     assert not run.ledger().passes
 
 
-def test_what_an_earlier_attempt_returned_is_not_that_of_the_last(run: Run) -> None:
-    """A visit's findings are those of the attempt that it ended with."""
+def test_only_the_last_attempt_of_a_visit_counts(run: Run) -> None:
+    """A visit's findings are those of its last attempt."""
     report = run.root / "given"
     report.write_text(sarif("no check"))
     assert run.findings.read_report(run.job(LINT, 1, attempt=1), report).status is Status.FAIL
@@ -180,7 +180,7 @@ def test_what_an_earlier_attempt_returned_is_not_that_of_the_last(run: Run) -> N
     assert list(run.ledger()) == []
 
 
-def test_a_dismissal_that_has_run_out_fails_the_stage_again(run: Run) -> None:
+def test_an_expired_dismissal_fails_the_stage_again(run: Run) -> None:
     """000-46: expiry is judged by the time of the review, for the status as for the ledger."""
     run.review(found(item()))
     run.turn(FindingState.WONT_FIX, suppression=Suppression(reason="later", by="user", expires="2026-06-01"))
@@ -188,8 +188,8 @@ def test_a_dismissal_that_has_run_out_fails_the_stage_again(run: Run) -> None:
     assert run.only().state is FindingState.REOPENED
 
 
-def test_a_dismissed_finding_neither_counts_nor_is_referred_to(run: Run) -> None:
-    """000-46: a review that reports it beside another is about the other alone."""
+def test_a_dismissed_finding_is_left_out_of_status_and_report(run: Run) -> None:
+    """000-46: a review that reports it with another finding is about the other one alone."""
     run.review(found(item()))
     run.turn(FindingState.WONT_FIX, suppression=Suppression(reason="by design", by="user"))
     other = item("Another", line=3, severity="P2", evidence=["a.py:3 -- three = 3"])
@@ -200,8 +200,8 @@ def test_a_dismissed_finding_neither_counts_nor_is_referred_to(run: Run) -> None
     assert [run.ledger().findings[id].title for id in ids] == ["Another"]
 
 
-def test_only_what_reports_refer_to_and_is_not_settled_is_listed(run: Run) -> None:
-    """4.3: the findings of the reports that are outstanding; a claimed fix is not yet settled."""
+def test_only_open_findings_of_the_reports_are_listed(run: Run) -> None:
+    """4.3: a claimed fix is listed until it is verified or dismissed."""
     run.review(found(item()))
     assert ", open)" in run.findings.fix_prompt(run.context, 5000)
     run.done(FIX, Outcome(status=Status.SUCCESS, response="[FINDING 1: fixed]"))
@@ -223,8 +223,8 @@ def test_a_reported_finding_that_was_merged_is_listed_with_its_leader(run: Run) 
     assert "    also: " in text
 
 
-def test_an_answer_stands_whatever_the_pass_of_the_same_review_says(run: Run) -> None:
-    """4.4: what a review verifies stays verified though it does not report it again, time after time."""
+def test_a_verified_finding_stays_verified_when_it_is_not_reported(run: Run) -> None:
+    """4.4: also in later rounds."""
     run.review(found(item()))
     run.done(FIX, Outcome(status=Status.SUCCESS, response="[FINDING 1: fixed]"))
     (run.root / "a.py").write_text("one = 1\nthree = 3\n")
@@ -234,8 +234,8 @@ def test_an_answer_stands_whatever_the_pass_of_the_same_review_says(run: Run) ->
     assert run.only().state is FindingState.VERIFIED_FIXED
 
 
-def test_a_review_that_reports_what_it_calls_fixed_has_not_fixed_it(run: Run) -> None:
-    """4.3: what is reported again is open, whatever is said of its number."""
+def test_a_finding_that_is_reported_and_called_fixed_is_open(run: Run) -> None:
+    """4.3: a report outweighs the answer about its number."""
     run.review(found(item()))
     run.review(found(item()) + "\n[FINDING 1: fixed]\n", visit=2)
     assert run.only().state is FindingState.OPEN
@@ -267,7 +267,7 @@ def test_a_loop_is_told_that_it_is_stalled_and_when_it_is_not_any_more(run: Run,
     assert told == said
 
 
-def test_an_answer_of_a_stage_that_failed_says_nothing(run: Run) -> None:
+def test_an_answer_of_a_failed_stage_does_not_count(run: Run) -> None:
     """An agent that broke off claims nothing."""
     run.review(found(item()))
     failure = Failure(kind=FailureClass.AGENT, digest="it broke off")
@@ -284,22 +284,22 @@ def test_the_verdict_is_set_and_a_run_is_held_by_what_its_review_saw(run: Run) -
     assert {one.key for one in operations} == {ReviewKey.VERDICT}
 
 
-def test_what_was_there_before_the_change_holds_nothing(run: Run) -> None:
-    """C-34: it is told apart, and neither fails nor holds."""
+def test_a_pre_existing_finding_does_not_hold_the_run(run: Run) -> None:
+    """C-34: it is separated, and neither fails nor holds."""
     outcome = run.review(found(item(severity="P0", x_system_breaking=True, pre_existing=True)))
     assert outcome.status is Status.SUCCESS
     assert Key.HOLD not in run.context
 
 
-def test_an_ordinary_critical_finding_holds_nothing(run: Run) -> None:
-    """001-11: FAIL is for the fixer, ABORT is not."""
+def test_an_ordinary_critical_finding_does_not_hold_the_run(run: Run) -> None:
+    """001-11: FAIL goes to the fixer; only ABORT holds."""
     run.review(found(item(severity="P0")))
     assert (run.context.get(ReviewKey.VERDICT), Key.HOLD in run.context) == ("FAIL", False)
 
 
 @pytest.mark.parametrize("kind", [FailureClass.PROTOCOL, FailureClass.AGENT, FailureClass.INTERNAL])
-def test_a_good_verdict_goes_when_a_reviewer_says_nothing(run: Run, kind: FailureClass) -> None:
-    """6.6: PASS is for a pass in which everybody answered; a bad verdict stays."""
+def test_a_pass_verdict_is_removed_when_a_reviewer_does_not_answer(run: Run, kind: FailureClass) -> None:
+    """6.6: PASS needs an answer from everybody; a bad verdict stays."""
     run.review(found())
     assert run.context.get(ReviewKey.VERDICT) == "PASS"
     silent = Outcome(status=Status.FAIL, failure=Failure(kind=kind, digest="no word"))
@@ -324,8 +324,8 @@ def test_an_item_that_points_outside_keeps_a_review_from_being_clean(run: Run) -
 @pytest.mark.parametrize(
     "second", ["[STATUS: success]", found(item())[:-30], found()], ids=["words", "cut off", "nothing found"]
 )
-def test_what_cannot_be_read_outlives_a_second_answer(run: Run, second: str) -> None:
-    """0-12: asked again, an agent does not take back what it returned first."""
+def test_an_unreadable_item_is_kept_after_a_second_answer(run: Run, second: str) -> None:
+    """0-12: a second answer does not take back what the first returned."""
     first = found(item(confidence=0.9))
     asked = run.findings.read_answer(run.job(REV, 1), [first])
     assert asked is not None
@@ -338,14 +338,14 @@ def test_what_cannot_be_read_outlives_a_second_answer(run: Run, second: str) -> 
     assert run.context.get(ReviewKey.VERDICT) == "FAIL"
 
 
-def test_half_a_character_in_a_finding_costs_no_report(run: Run) -> None:
-    """Section 7: odd text is kept as far as it can be written down."""
+def test_a_lone_surrogate_does_not_lose_the_report(run: Run) -> None:
+    """Text that cannot be encoded is replaced."""
     run.review(found(item("Half \ud800 a character")))
     assert len(list(run.ledger())) == 1
 
 
-def test_edits_made_while_nobody_was_there_are_taken_in_when_a_run_is_resumed(run: Run) -> None:
-    """Resuming reads the files before it writes them; what may not be edited is put back and noted."""
+def test_edits_of_a_paused_run_are_recorded_on_resume(run: Run) -> None:
+    """Resuming reads the files before it writes them; illegal edits are reverted and noted."""
     run.review(found(item()))
     file = run.root / ".code-review/review-latest.json"
     file.write_text(file.read_text().replace('"status": "open"', '"status": "fixed"'))
@@ -363,8 +363,8 @@ def test_edits_made_while_nobody_was_there_are_taken_in_when_a_run_is_resumed(ru
     assert "is refused" in note["note"]
 
 
-def test_edits_of_a_stage_are_its_own_whoever_they_name(run: Run) -> None:
-    """0-37: what is seen after a stage was done by that stage, with the role of an agent."""
+def test_edits_during_a_stage_are_attributed_to_it(run: Run) -> None:
+    """0-37: with the role of an agent, whoever the entry names."""
     (run.root / ".wystack").mkdir()
     run.review(found(item(severity="P2")))
     (path,) = (run.root / ".wystack/findings").glob("*.json")
@@ -405,7 +405,7 @@ def test_what_is_put_back_twice_is_noted_once_in_a_run_whichever_process_does_it
     assert '"gate": "must"' in path.read_text()
 
 
-def test_a_pass_tells_what_was_there_when_the_review_began(run: Run) -> None:
+def test_a_pass_records_the_state_at_the_start_of_the_review(run: Run) -> None:
     """0-31: commit, branch and time are those of the start; files that changed meanwhile keep it from shipping."""
     (run.root / ".wystack").mkdir()
     for words in (["init", "-q", "-b", "main"], ["add", "a.py"], ["commit", "-qm", "start"]):
@@ -431,8 +431,8 @@ def test_a_pass_tells_what_was_there_when_the_review_began(run: Run) -> None:
     assert (last.head != head, last.ext) == (True, {})
 
 
-def test_a_report_that_a_tool_leaves_is_no_change_of_the_files(run: Run) -> None:
-    """0-31: what it adds does not count; what it changes does."""
+def test_a_report_file_of_a_tool_is_not_a_change(run: Run) -> None:
+    """0-31: new files do not count; changed ones do."""
     for words in (["init", "-q", "-b", "main"], ["add", "a.py"], ["commit", "-qm", "start"]):
         git(run.root, *words)
     run.environ = dict(os.environ)
@@ -445,7 +445,7 @@ def test_a_report_that_a_tool_leaves_is_no_change_of_the_files(run: Run) -> None
     assert [bool(passed.ext) for passed in run.ledger().passes.values()] == [False, True]
 
 
-def test_files_that_a_crash_kept_from_being_written_are_written_when_a_run_is_resumed(run: Run) -> None:
+def test_files_missing_after_a_crash_are_written_on_resume(run: Run) -> None:
     """000-01, 001-13: each pass of the run is on record, and the verdict file is that of the last, each once."""
     (run.root / ".wystack").mkdir()
     added = [*run.after(REV, structured(found(item()))), *run.after(LINT, Outcome(status=Status.SUCCESS))]
@@ -474,8 +474,8 @@ def plugin_of(run: Run) -> ReviewFindings:
     return ReviewFindings(run.journal, run.root, {}, TreeSnapshots({}), run.store, lambda: NOW)
 
 
-def test_trouble_with_the_ledger_is_raised(run: Run) -> None:
-    """Nothing found is lost: a stage whose findings cannot be kept is not passed over."""
+def test_an_unreadable_ledger_raises(run: Run) -> None:
+    """A stage whose findings cannot be kept does not pass."""
     run.journal.append_ledger(["no event"])
     plugin = plugin_of(run)
     outcome = structured(found(item()))
@@ -485,8 +485,8 @@ def test_trouble_with_the_ledger_is_raised(run: Run) -> None:
         plugin.after_stage(REV, 1, outcome, run.context, run.state, NOW)
 
 
-def test_trouble_with_the_files_is_raised_after_the_commit(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What cannot be shown is not passed over either, and is shown as soon as it can be."""
+def test_unwritable_files_raise_after_the_commit(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are written as soon as that is possible."""
     plugin = plugin_of(run)
     outcome = structured(found(item()))
     assert plugin.read_answer(run.job(REV, 1), [outcome.response]) is not None
@@ -504,8 +504,8 @@ def refuse(*_paths: Any) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_run_without_findings_in_a_form_for_code_has_no_use_for_the_ledger(run: Run) -> None:
-    """Most stages have nothing for it, and pay nothing for it."""
+def test_a_run_without_structured_findings_does_not_read_the_ledger(run: Run) -> None:
+    """Most stages have no findings."""
     run.journal.append_ledger(["no event"])
     plugin = plugin_of(run)
     outcome = Outcome(status=Status.FAIL, response="It is bad.", reason="bad")

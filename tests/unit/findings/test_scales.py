@@ -139,8 +139,8 @@ def test_any_confidence_has_the_anchor_at_or_below_it(value: int) -> None:
         ("somebody", Category.BUG),
     ],
 )
-def test_who_found_it_gives_the_category_where_nobody_says(source: str, category: Category) -> None:
-    """C-17: the defaults of the table, a category's own name, a word of a name, and a bug where nothing tells."""
+def test_the_reviewer_gives_the_default_category(source: str, category: Category) -> None:
+    """C-17: by the table, by a category's own name, or by a part of the name; otherwise a bug."""
     assert default_category(source) is category
 
 
@@ -154,8 +154,8 @@ def test_who_found_it_gives_the_category_where_nobody_says(source: str, category
         ("do it", Severity.INFO, (AutofixClass.ADVISORY, Owner.HUMAN)),
     ],
 )
-def test_how_a_fix_is_made_where_nobody_says(
+def test_the_default_autofix_class_and_owner(
     fix: str | None, severity: Severity, expected: tuple[AutofixClass, Owner]
 ) -> None:
-    """3.2: with a fix and no more than medium it is gated, information is advice, and nothing is ever called safe."""
+    """3.2: a fix of at most medium severity is gated, information is advisory, and nothing is assumed to be safe."""
     assert default_autofix(fix, severity) == expected

@@ -157,7 +157,7 @@ def test_an_open_finding_that_is_reported_stays_open(state: FindingState) -> Non
     assert (passed.event("seen").changes, passed.event("seen").note) == ({}, "")
 
 
-def test_everybody_who_is_reported_again_is_seen() -> None:
+def test_every_finding_that_is_reported_again_is_seen() -> None:
     """Not only the first."""
     three = [draft(), draft(5, "Returned twice"), draft(8, "Delete is slow")]
     assert second(three, three).kinds == ["seen"] * 3
@@ -199,7 +199,7 @@ def test_a_new_signature_becomes_a_name() -> None:
     assert told.signature in after.aliases
 
 
-def test_what_a_person_changed_stays() -> None:
+def test_an_edit_of_a_person_stays() -> None:
     """A field that was edited by hand is not overwritten by a later pass, and a person's gate not by a policy."""
     id = known([draft(**QUOTED)], HERE)[0].id
     edit = FieldsEdited(at=FIRST, id=id, by="user", changes={"title": "Rotation is broken"})
@@ -223,8 +223,8 @@ def test_votes_evidence_and_flags_only_grow() -> None:
     assert (after.votes, after.sources, after.system_breaking) == ((vote,), ("security", "qa"), True)
 
 
-def test_a_claimed_fix_that_is_seen_is_open_again() -> None:
-    """fix_claimed, seen: reopened, and one more try that did not work, by who made it."""
+def test_a_claimed_fix_that_is_reported_is_reopened() -> None:
+    """The failed attempt is recorded for whoever made it."""
     tried = FixAttempted(at=FIRST, id=known([draft()], HERE)[0].id, attempt=FixAttempt(by="fixer", outcome="claimed"))
     passed = second(
         [draft()], [draft()], state=FindingState.FIX_CLAIMED, events=[tried], passed=assessment(round=3, run="r")
@@ -296,8 +296,8 @@ def test_a_doubtful_match_is_a_new_finding(state: FindingState) -> None:
     assert passed.decisions.dismissed == {}
 
 
-def test_the_reason_of_a_dismissal_is_given() -> None:
-    """A suppressed draft says what somebody decided."""
+def test_the_reason_of_a_dismissal_is_kept_with_the_draft() -> None:
+    """It is what the person wrote."""
     passed = second(
         [draft()], [draft()], state=FindingState.WONT_FIX, suppression=Suppression(reason="accepted by ops")
     )
@@ -374,15 +374,15 @@ def test_a_finding_absent_twice_is_proposed_for_verification() -> None:
     assert third.kinds == ["missed"]
 
 
-def test_a_claimed_fix_that_is_not_seen_stays_claimed() -> None:
-    """fix_claimed, not seen: silence verifies nothing."""
+def test_an_unreported_claimed_fix_stays_claimed() -> None:
+    """Not being reported verifies nothing."""
     passed = second([draft()], [], state=FindingState.FIX_CLAIMED)
     assert passed.kinds == ["missed"]
     assert one(passed).state is FindingState.FIX_CLAIMED
 
 
-def test_what_is_fixed_stays_fixed() -> None:
-    """verified_fixed, not seen: nothing happens, that is what was expected."""
+def test_an_unreported_fixed_finding_stays_fixed() -> None:
+    """Nothing is recorded."""
     assert second([draft()], [], state=FindingState.VERIFIED_FIXED).kinds == []
 
 
@@ -405,8 +405,8 @@ def test_an_unreported_dismissal_stays(state: FindingState) -> None:
         Coverage(reviewers={"qa": ReportStatus.EMPTY}),
     ],
 )
-def test_what_was_not_covered_is_untouched(state: FindingState, coverage: Coverage) -> None:
-    """Not seen, not reviewed: another file, no answer, or one by others who never reported it; nothing happens."""
+def test_a_finding_that_was_not_covered_is_unchanged(state: FindingState, coverage: Coverage) -> None:
+    """Another file, no answer, or an answer of reviewers who never reported it."""
     assert second([draft()], [], new=CHANGED, state=state, passed=assessment(coverage=coverage)).kinds == []
 
 
@@ -418,8 +418,8 @@ def test_what_was_not_covered_is_untouched(state: FindingState, coverage: Covera
         Coverage(reviewers={"security": ReportStatus.EMPTY, "qa": ReportStatus.MISSING}),
     ],
 )
-def test_what_was_covered_is_missed(coverage: Coverage) -> None:
-    """Its file, its folder, or everything, and one who had reported it answered."""
+def test_a_covered_finding_that_is_not_reported_is_missed(coverage: Coverage) -> None:
+    """Its file, its folder or everything was covered, and a reviewer who had reported it answered."""
     assert second([draft()], [], passed=assessment(coverage=coverage)).kinds == ["missed"]
 
 
@@ -432,8 +432,8 @@ def test_a_renamed_file_is_covered_under_either_name() -> None:
         assert second([draft()], [], new=new, maps={"one": lines}, passed=covered).kinds == ["missed"]
 
 
-def test_a_finding_without_a_text_is_missed_and_never_claimed_fixed() -> None:
-    """Nobody can say whether the lines of a finding without lines have changed."""
+def test_a_finding_without_lines_is_never_claimed_fixed() -> None:
+    """Nobody can say whether its lines have changed."""
     assert second([draft(None)], [], new=Files()).kinds == ["missed"]
     assert second([draft(locations=())], [], new=Files()).kinds == ["missed"]
 
@@ -493,9 +493,7 @@ BLAMED = parse_diff(f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}\n@@ -3 +3 @
         (None, {"task": "T"}, False),
     ],
 )
-def test_a_finding_that_could_have_been_found_before_is_late(
-    line: int | None, first: dict[str, Any], *, late: bool
-) -> None:
+def test_a_finding_on_lines_reviewed_before_is_late(line: int | None, first: dict[str, Any], *, late: bool) -> None:
     """late: an earlier pass of the same work covered these lines, and they are as they were."""
     passed = second(
         [], [draft(line)], first=assessment("one", **first), passed=assessment(task="T", run="R"), maps={"one": BLAMED}
@@ -530,8 +528,8 @@ def test_a_filtered_report_keeps_its_finding_present() -> None:
     assert passed.ids == (known([draft()], HERE)[0].id, "")
 
 
-def test_a_reported_member_reopens_its_leader() -> None:
-    """A finding merged into another is seen: both are, and the whole is reopened; unseen, the part says nothing."""
+def test_a_report_of_a_member_reopens_its_leader() -> None:
+    """Both are recorded as reported; an unreported member changes nothing."""
     part, whole = (one.id for one in known([draft(), draft(8, "Delete is slow")], HERE))
     merged = [LinkAdded(at=FIRST, id=part, link=Link(kind="duplicate_of", to=whole))]
     both = [draft(), draft(8, "Delete is slow")]
@@ -547,8 +545,8 @@ def test_a_reported_member_reopens_its_leader() -> None:
     assert second(both, [both[1]], events=merged).kinds == ["seen"]
 
 
-def test_two_reported_members_reopen_their_leader_once() -> None:
-    """Each part is seen, the whole once, and who comes after a part is seen too."""
+def test_two_reports_of_members_reopen_their_leader_once() -> None:
+    """Each member is recorded as reported, the leader once."""
     three = [draft(), draft(5, "Returned twice"), draft(8, "Delete is slow")]
     one, other, whole = (each.id for each in known(three, HERE))
     merged = [LinkAdded(at=FIRST, id=part, link=Link(kind="duplicate_of", to=whole)) for part in (one, other)]
@@ -558,8 +556,8 @@ def test_two_reported_members_reopen_their_leader_once() -> None:
     assert passed.kinds.count("turned") == 1
 
 
-def test_a_reported_member_of_a_dismissed_leader() -> None:
-    """What is said about the part decides whether the whole stays dismissed."""
+def test_a_report_of_a_member_decides_about_its_dismissed_leader() -> None:
+    """A higher severity reopens the leader; otherwise it stays dismissed."""
     both = [draft(), draft(8, "Delete is slow")]
     part, whole = (one.id for one in known(both, HERE))
     merged = [LinkAdded(at=FIRST, id=part, link=Link(kind="duplicate_of", to=whole))]
@@ -676,8 +674,8 @@ def test_a_finding_without_a_file_needs_a_pass_over_everything() -> None:
     assert not ReviewScope.of(Coverage(paths=("src",))).expects(bare, "")
 
 
-def test_one_of_those_who_found_it_has_to_answer() -> None:
-    """Others who answered never reported it; of a finding that nobody is named for, anybody will do."""
+def test_absence_needs_an_answer_of_a_reviewer_who_found_it() -> None:
+    """A finding without a named reviewer needs any answer."""
     answered = ReviewScope.of(Coverage(reviewers={"qa": ReportStatus.EMPTY}))
     for sources, told in ((("security",), False), (("security", "qa"), True), ((), True)):
         assert answered.expects(draft(sources=sources), PATH) is told
@@ -687,8 +685,8 @@ def test_one_of_those_who_found_it_has_to_answer() -> None:
     ("maps", "path"),
     [({}, PATH), ({"one": RENAMED}, "src/tokens.py"), ({"one": DELETED}, ""), ({"other": RENAMED}, PATH)],
 )
-def test_a_file_has_the_name_it_has_now(maps: Mapping[str, LineMap], path: str) -> None:
-    """By the map of the pass that last saw the finding; a deleted one has none, and neither has no file."""
+def test_the_current_name_of_a_file(maps: Mapping[str, LineMap], path: str) -> None:
+    """By the map of the pass that last saw the finding; a deleted file has none."""
     code = CodeState(Files(), maps)
     assert code.path_now(draft()) == path
     assert code.path_now(draft(locations=())) == ""

@@ -99,7 +99,7 @@ def test_a_person_decides_everything(before: FindingState, status: str, after: F
 
 @pytest.mark.parametrize("by", [Actor.FINISH_TASK, Actor.ORCHESTRATOR])
 @pytest.mark.parametrize("before", [FindingState.OPEN, FindingState.REOPENED, FindingState.FIX_CLAIMED])
-def test_only_a_fresh_look_or_a_person_confirms_a_fix(by: Actor, before: FindingState) -> None:
+def test_only_revalidation_or_a_person_confirms_a_fix(by: Actor, before: FindingState) -> None:
     """Whoever made the fix cannot also confirm it."""
     assert is_refused(decide(finding(state=before), "fixed", by=by))
 
@@ -190,7 +190,7 @@ def test_a_refusal_does_not_stop_the_rest() -> None:
 
 
 @pytest.mark.parametrize(("status", "by"), [("closed", "user"), ("fixed", "somebody")])
-def test_unknown_words_are_refused(status: str, by: str) -> None:
+def test_an_unknown_status_or_actor_is_refused(status: str, by: str) -> None:
     """Statuses and actors are closed vocabularies."""
     assert is_refused(decide(finding(), status, by=by))
 
@@ -285,7 +285,7 @@ def test_a_leader_is_split_from_all_its_members(three: Ledger) -> None:
     assert len(list(three)) == 3
 
 
-def test_merges_that_make_no_sense_are_errors(three: Ledger) -> None:
+def test_an_impossible_merge_or_split_is_an_error(three: Ledger) -> None:
     """Twice, into itself, into its own member; and a finding alone has nothing to be split from."""
     merge(three, 1, 2)
     for one, into in ((1, 2), (1, 3), (2, 1), (3, 3)):

@@ -75,13 +75,13 @@ def test_a_whole_item_is_a_raw_finding() -> None:
         ({"autofix_class": "advisory", "owner": "release"}, "acknowledge"),
     ],
 )
-def test_what_a_reviewer_would_do_is_implied(said: dict[str, Any], action: str) -> None:
+def test_the_action_follows_from_class_and_fix(said: dict[str, Any], action: str) -> None:
     """002-04, 002-17, 003-19: by class and fix; the format names no action, and no title for people either."""
     raw = only(returned({**ITEM, **said}))
     assert (raw.action, raw.plain_title) == (action, "")
 
 
-def test_the_compact_form_is_a_return_too_and_not_an_artifact() -> None:
+def test_the_compact_form_is_a_review_but_not_an_artifact() -> None:
     """003-18: what is handed on may leave the detail out; what is kept as an artifact may not."""
     result = decoded(returned(COMPACT))
     assert result.status is ReportStatus.RETURNED
@@ -134,8 +134,8 @@ def test_a_part_of_the_wrong_kind_makes_a_return_malformed(key: str, value: Any)
         b"",
     ],
 )
-def test_what_two_readers_could_take_differently_is_malformed(data: bytes) -> None:
-    """003-01: duplicate keys, numbers that are not JSON, and what was cut off are never made sense of."""
+def test_ambiguous_json_is_malformed(data: bytes) -> None:
+    """003-01: duplicate keys, non-JSON numbers and truncated text are never repaired."""
     result = read(data, reviewer="a")
     assert (result.status, result.inputs) == (ReportStatus.MALFORMED, 0)
 
@@ -200,13 +200,13 @@ def test_a_title_may_have_a_hundred_characters() -> None:
     assert len(only(returned({**ITEM, "title": "a b c d e f g h i j k"})).notes) == 1
 
 
-def test_nothing_found_is_an_answer() -> None:
-    """An empty list is an answer of its own, unlike none."""
+def test_an_empty_list_is_an_answer() -> None:
+    """It differs from no answer."""
     assert decoded(returned()).status is ReportStatus.EMPTY
 
 
-def test_the_one_who_was_asked_is_the_reviewer() -> None:
-    """What a reviewer calls itself does not matter where it is known whom one asked."""
+def test_the_requested_name_is_the_reviewer() -> None:
+    """The name that a review gives itself does not matter if it is known who was asked."""
     result = decoded(returned(ITEM), reviewer="security-2")
     assert (result.reviewer, result.findings[0].input_id) == ("security-2", "security-2#1")
 
@@ -217,8 +217,8 @@ def test_unknown_keys_are_kept() -> None:
     assert result.findings[0].ext == {"review": {"cwe": "CWE-22"}}
 
 
-def test_half_of_a_character_does_not_cost_the_return() -> None:
-    """An agent that was cut in the middle of a pair of surrogates wrote a text that no file can hold."""
+def test_a_lone_surrogate_does_not_lose_the_review() -> None:
+    """It is replaced."""
     raw = only(json.loads('{"a":0}') | returned({**ITEM, "title": "half \ud83d of it", "tags": ["\udc00"]}))
     assert (raw.title, raw.ext["review"]["tags"]) == ("half \ufffd of it", ["\ufffd"])
 
@@ -252,7 +252,7 @@ def test_evidence_that_names_lines_is_parsed_and_kept_as_it_was(raw: str, parsed
     assert review.parse_evidence(raw) == replace(parsed, raw=raw)
 
 
-def test_what_is_only_to_be_reported_is_information() -> None:
+def test_advisory_items_of_the_lowest_level_are_information() -> None:
     """C-07: the lowest level with the class `advisory` is for information, unless it says otherwise."""
     advisory = {**ITEM, "severity": "P3", "autofix_class": "advisory"}
     assert only(returned(advisory)).severity is Severity.INFO
@@ -335,8 +335,8 @@ def test_a_return_that_was_cut_off_is_found_and_malformed(end: int, after: str) 
     assert read(found.encode()).status is ReportStatus.MALFORMED
 
 
-def test_a_cut_return_after_a_whole_one_is_the_last() -> None:
-    """What an agent meant to say last was cut off: the one before it is not taken instead."""
+def test_a_truncated_review_after_a_complete_one_is_the_last() -> None:
+    """The complete one before it is not used instead."""
     *_, found = review.find_reviews(f"{json.dumps(returned())} and now {GOOD[:-9]}")
     assert read(found.encode()).status is ReportStatus.MALFORMED
 
@@ -366,7 +366,7 @@ def test_the_shipped_schema_allows_what_we_allow(item: dict[str, Any]) -> None:
 
 @given(st.data())
 @settings(max_examples=60, deadline=None)
-def test_what_the_shipped_schema_refuses_we_refuse(data: st.DataObject) -> None:
+def test_whatever_the_shipped_schema_refuses_is_refused(data: st.DataObject) -> None:
     """003-02 to 003-12: whatever one field is changed to, we are as strict as the schema, or stricter."""
     odd: st.SearchStrategy[Any] = (
         st.none() | st.booleans() | st.integers(-1, 101) | st.floats(0, 100) | st.text(max_size=3) | st.just([])

@@ -222,8 +222,8 @@ def test_any_other_move_is_refused(old: str, new: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["done", None, 3, ["fixed"], True])
-def test_a_status_that_is_none_is_refused(value: Any) -> None:
-    """001-10: words that no scale has are told."""
+def test_an_unknown_status_is_refused(value: Any) -> None:
+    """001-10: it is reported."""
     found = [a_finding()]
     document = shown(found)
     document["findings"][0]["status"] = value
@@ -234,8 +234,8 @@ def test_a_status_that_is_none_is_refused(value: Any) -> None:
     "key", ["id", "domain", "severity", "confidence", "file", "lineRange", "title", "recommendation"]
 )
 @pytest.mark.parametrize("change", ["edit", "remove"])
-def test_nothing_but_the_status_is_for_editing(key: str, change: str) -> None:
-    """001-09: any other difference is told; the status beside it still counts."""
+def test_only_the_status_can_be_edited(key: str, change: str) -> None:
+    """001-09: any other difference is reported; a status in the same file still counts."""
     found = [a_finding()]
     document = shown(found)
     one = document["findings"][0]
@@ -250,16 +250,16 @@ def test_nothing_but_the_status_is_for_editing(key: str, change: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["reviewId", "timestamp", "target", "mode", "verdict", "summary", "reportPath"])
-def test_the_verdict_itself_is_not_for_editing(key: str) -> None:
-    """001-09: a team cannot write itself a PASS."""
+def test_the_verdict_cannot_be_edited(key: str) -> None:
+    """001-09: a team cannot write PASS itself."""
     found = [a_finding(severity="critical")]
     edits = put({**shown(found), key: "PASS"}, found)
     assert edits.events == ()
     assert f"`{key}`" in edits.problems[0]
 
 
-def test_a_finding_cannot_be_taken_out_or_put_in() -> None:
-    """001-09: what is not there any more is missed, and what nobody raised is not known."""
+def test_a_finding_cannot_be_removed_or_added() -> None:
+    """001-09: both are reported."""
     found = [a_finding(id="fnd_1"), a_finding(id="fnd_2", sources=["security"])]
     document = shown(found)
     gone = document["findings"].pop()
@@ -269,7 +269,7 @@ def test_a_finding_cannot_be_taken_out_or_put_in() -> None:
     assert any("security-00000000-1" in problem for problem in problems)
 
 
-def test_an_agent_that_writes_only_what_it_knows_is_understood() -> None:
+def test_a_file_without_our_own_fields_is_matched_by_position() -> None:
     """001-08, 001-10: without our own fields a finding is known by its position, for as long as the file is."""
     found = [a_finding()]
     document = shown(found)
@@ -345,8 +345,8 @@ def test_of_findings_that_share_an_id_the_most_severe_is_shown() -> None:
     ]
 
 
-def test_a_finding_behind_another_can_be_claimed_too() -> None:
-    """C-05: what is beside the first is a finding like any other."""
+def test_a_finding_that_shares_its_id_can_be_claimed_too() -> None:
+    """C-05: the finding that is not shown is a finding like any other."""
     found = [a_finding(id="fnd_1", severity="critical"), a_finding(id="fnd_2")]
     document = shown(found)
     document["findings"][0]["x_shadowed"][0]["status"] = "fixed"
@@ -454,8 +454,8 @@ def test_a_foreign_file_is_read() -> None:
 
 
 @pytest.mark.parametrize("summary", [None, [], 3, {"high": 1.0}, {"blocker": 1}])
-def test_a_summary_that_the_findings_do_not_bear_out_is_rejected(summary: Any) -> None:
-    """0-12: the findings stay, and the contradiction is one item more."""
+def test_a_summary_that_contradicts_the_findings_is_unreadable(summary: Any) -> None:
+    """0-12: the findings are read, and the contradiction is one more item."""
     open_one = {**EXAMPLE["findings"][0], "status": "open"}
     result = decoded({**EXAMPLE, "findings": [open_one], "summary": summary})
     assert ([claim.input_id for claim in result.findings], len(result.unreadable)) == (["verdict#1"], 1)
@@ -471,8 +471,8 @@ def test_a_summary_that_the_findings_do_not_bear_out_is_rejected(summary: Any) -
         *(("domain", None), ("id", 3)),
     ],
 )
-def test_an_item_that_cannot_be_a_claim_is_rejected_alone(key: str, value: Any) -> None:
-    """001-07: each rule, one by one; the others stand."""
+def test_an_invalid_item_is_unreadable_alone(key: str, value: Any) -> None:
+    """001-07: each rule, one by one; the other items are read."""
     good = EXAMPLE["findings"][0]
     result = decoded({**EXAMPLE, "findings": [{**good, key: value}, good]})
     assert [claim.input_id for claim in result.findings] == ["verdict#2"]
@@ -486,7 +486,7 @@ def test_an_item_that_cannot_be_a_claim_is_rejected_alone(key: str, value: Any) 
         *(("verdict", "OK"), ("findings", {}), ("findings", ["x"]), ("timestamp", 3)),
     ],
 )
-def test_a_file_that_is_none_is_malformed(key: str, value: Any) -> None:
+def test_a_file_of_another_shape_is_malformed(key: str, value: Any) -> None:
     """001-04, 001-05: what the whole is must be sure before any of it is believed."""
     result = decoded({**EXAMPLE, key: value})
     assert (result.status, result.inputs) == (ReportStatus.MALFORMED, 0)
@@ -495,8 +495,8 @@ def test_a_file_that_is_none_is_malformed(key: str, value: Any) -> None:
     assert decoded(lacking).status is ReportStatus.MALFORMED
 
 
-def test_a_file_that_cannot_be_read_is_malformed() -> None:
-    """001-23: broken JSON is told as such."""
+def test_broken_json_is_malformed() -> None:
+    """001-23: it is never read as fewer findings."""
     assert FORMATS["verdict"].read(b"{").status is ReportStatus.MALFORMED
 
 
