@@ -206,7 +206,8 @@ def lead_cluster(leader: Finding, members: Sequence[Finding]) -> Finding:
     every = (leader, *members)
     sure = [finding for finding in every if passes(finding.severity, finding.confidence)] or every
     votes = tuple(vote for finding in every for vote in finding.votes)
-    sources = tuple(sorted({source for finding in every for source in finding.sources}))
+    others = sorted({source for member in members for source in member.sources})
+    sources = tuple(dict.fromkeys((*leader.sources, *others)))  # its own first: a verdict file names it by that
     first = min(every, key=_precedence)
     return replace(
         leader,
