@@ -25,8 +25,9 @@ from itertools import combinations, permutations
 from pathlib import Path
 
 from pipeline.findings.cluster import NEAR, cluster
+from pipeline.findings.evidence import split_text
 from pipeline.findings.fingerprints import SourceFile, content_words, fingerprints, signature, verdict_id
-from pipeline.findings.linemap import DIFF, LineMap, parse_diff, read_changes, split_lines
+from pipeline.findings.linemap import DIFF, LineMap, parse_diff, read_changes
 from pipeline.findings.match import match
 from pipeline.findings.model import Category, Confidence, Evidence, Finding, FindingId, Location, PassId, Severity
 
@@ -108,7 +109,9 @@ def git(root: Path, *arguments: str) -> bytes:
 def read_pages(root: Path, commit: str, paths: Sequence[str]) -> dict[str, SourceFile]:
     """Files of a commit."""
     found = {path: git(root, "cat-file", "blob", f"{commit}:{path}") for path in sorted(set(paths))}
-    return {path: SourceFile.of(split_lines(content)) for path, content in found.items() if content}
+    return {
+        path: SourceFile.of(split_text(content.decode(errors="replace"))) for path, content in found.items() if content
+    }
 
 
 def line_map(root: Path, span: Span) -> LineMap:

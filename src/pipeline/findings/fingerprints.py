@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 from math import sqrt
+from typing import Protocol
 
-from pipeline.findings.linemap import FindingSources
 from pipeline.findings.model import Category, Evidence, Finding, FindingId, Location
 
 QUOTE = 240  # characters of a quotation
@@ -165,6 +165,14 @@ def fingerprints(finding: Finding, page: SourceFile | None) -> dict[str, str]:
         places = page.places[text]
         found |= {TEXT: text, NTH: f"{bisect_right(places, start)}/{len(places)}"}
     return found
+
+
+class FindingSources(Protocol):
+    """The files that findings are about."""
+
+    def lines(self, path: str) -> Sequence[str] | None:
+        """A file's lines now; None when there is no such file in the repository."""
+        ...
 
 
 def add_fingerprints(findings: Sequence[Finding], sources: FindingSources) -> tuple[Finding, ...]:

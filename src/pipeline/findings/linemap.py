@@ -5,7 +5,6 @@ import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -17,7 +16,6 @@ from pipeline.backends.checkout import WORK
 from pipeline.backends.git import git_in
 from pipeline.findings.ledger import Ledger
 
-MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_DIFF_BYTES = 64 * 1024 * 1024  # beyond, findings are recognised by their text alone
 GIT_SECONDS = 30.0  # for one command
 MAX_COMMITS = 40  # that lines are followed from; older findings are recognised by their text alone
@@ -350,14 +348,6 @@ def _unescape(match: re.Match[str]) -> str:
     return chr(int(code, 8)) if len(code) == 3 else _ESCAPED.get(code, code)
 
 
-class FindingSources(Protocol):
-    """The files that findings are about."""
-
-    def lines(self, path: str) -> Sequence[str] | None:
-        """A file's lines now; None when there is no such file in the repository."""
-        ...
-
-
 class History(Protocol):
     """What changed between commits."""
 
@@ -368,22 +358,11 @@ class History(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GitHistory:
-    """A repository on the disk: both its files and its history. Nothing outside of it is read."""
+    """The history of a repository, by `git diff`."""
 
     root: Path
     environment: Mapping[str, str]
     seconds: float = GIT_SECONDS
-
-    def lines(self, path: str) -> Sequence[str] | None:
-        """A file's lines now."""
-        if not is_repository_path(path):
-            return None
-        root = self.root.resolve()
-        with suppress(OSError, RuntimeError):  # a loop of links, or a file without permission, is not a source
-            file = (root / path).resolve()
-            if file.is_relative_to(root) and file.is_file() and file.stat().st_size <= MAX_FILE_BYTES:
-                return split_lines(file.read_bytes())
-        return None
 
     def changes(self, old: str, new: str = "", keep: Collection[str] | None = None) -> LineMap | None:
         """Where the lines of a commit are now; None for an unknown commit, as after a rebase."""
@@ -403,18 +382,6 @@ class GitHistory:
             return None if done.returncode else os.fsdecode(done.stdout)
 
         return read_changes(diff, keep)
-
-
-def is_repository_path(path: str) -> bool:
-    """Whether a name can be that of a file in a repository: relative, without `..`, and not git's own."""
-    parts = PurePosixPath(path).parts
-    return bool(parts) and "\0" not in path and parts[0] not in ("/", "//", ".git") and ".." not in parts
-
-
-def split_lines(content: bytes) -> list[str]:
-    """The lines of a file as git counts them: only a newline ends one."""
-    lines = content.decode("utf-8", "replace").split("\n")
-    return lines[:-1] if lines[-1] == "" else lines
 
 
 def line_maps(ledger: Ledger, history: History, now: str = "", *, newest: int = MAX_COMMITS) -> dict[str, LineMap]:

@@ -22,6 +22,7 @@ from pipeline.findings.events import (
 )
 from pipeline.findings.fingerprints import (
     VERDICT,
+    FindingSources,
     SourceFile,
     evidence_digest,
     finding_id,
@@ -32,7 +33,7 @@ from pipeline.findings.fingerprints import (
     text_removed,
 )
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger, joined_to
-from pipeline.findings.linemap import FindingSources, LineMap
+from pipeline.findings.linemap import LineMap
 from pipeline.findings.match import Match, Matching, quotes_no_code
 from pipeline.findings.merge import Decisions, rank
 from pipeline.findings.model import (

@@ -4,15 +4,17 @@ Only a person or a fresh look makes a finding fixed, and only a person takes bac
 what must be fixed. Editing a file that shows findings gives the rights of an agent.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 
 from pipeline.errors import AwfError
 from pipeline.findings.events import LinkAdded, LinkRemoved, StateChanged
+from pipeline.findings.evidence import RepositoryFiles
 from pipeline.findings.fingerprints import WINDOW, evidence_digest, line_hash, read_source
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger, joined_to
 from pipeline.findings.linemap import GitHistory, line_maps
@@ -219,13 +221,16 @@ class StaleReason(StrEnum):
     UNMATCHED = "unmatched"  # the last pass that could have reported the finding did not
 
 
-def find_stale_dismissals(ledger: Ledger, repository: GitHistory, at: str) -> dict[FindingId, tuple[StaleReason, ...]]:
+def find_stale_dismissals(
+    ledger: Ledger, root: Path, environment: Mapping[str, str], at: str
+) -> dict[FindingId, tuple[StaleReason, ...]]:
     """The dismissed findings whose dismissal may be removed, and why. Nothing is changed."""
-    maps = cache(lambda: line_maps(ledger, repository))  # asks git, so only if a file is missing
+    files = RepositoryFiles(root)
+    maps = cache(lambda: line_maps(ledger, GitHistory(root, environment)))  # asks git, so only if a file is missing
 
     @cache
     def line_hashes(path: str) -> frozenset[str] | None:
-        source = read_source(repository, path)
+        source = read_source(files, path)
         return None if source is None else frozenset(map(line_hash, source.places))
 
     def code_is_gone(finding: Finding) -> bool:

@@ -11,7 +11,7 @@ from tests.unit.findings.builders import FIRST, assessment
 
 from pipeline.findings.events import PassRecorded
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.linemap import FileMap, GitHistory, LineMap, is_repository_path, line_maps, split_lines
+from pipeline.findings.linemap import FileMap, GitHistory, LineMap, line_maps
 
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
@@ -97,7 +97,6 @@ def test_paths_are_relative_to_a_subdirectory(root: Path) -> None:
     found = history.changes(head)
     assert found is not None
     assert found.line("a.py", 7) is None
-    assert history.lines("a.py") == ["changed"]
 
 
 @pytest.mark.parametrize("commit", ["", "f" * 40, "HEAD", "--output=stolen", "main", "HEAD~1", "0000000;ls"])
@@ -115,19 +114,6 @@ def test_two_commits_can_be_compared(root: Path) -> None:
     found = GitHistory(root, ENVIRONMENT).changes(before, after)
     assert found is not None
     assert list(found.written()) == [("src/new.py", 1)]
-
-
-@pytest.mark.parametrize(
-    "path",
-    ["../outside", "/etc/passwd", "src/../../outside", "", ".", ".git/config", "nul\0", "src/link", "src", "loop"],
-)
-def test_nothing_outside_is_read(root: Path, path: str) -> None:
-    """Paths that go up, out, through a link, into git's own files or to a folder have no lines."""
-    (root.parent / "outside").write_text("secret\n")
-    (root / "src" / "link").symlink_to(root.parent / "outside")
-    (root / "loop").symlink_to(root / "loop")
-    history = GitHistory(root, ENVIRONMENT)
-    assert history.lines(path) is None
 
 
 def test_a_file_named_like_a_commit_is_not_a_commit(root: Path) -> None:
@@ -183,66 +169,10 @@ def test_a_diff_that_is_too_long_is_not_read(root: Path, monkeypatch: pytest.Mon
 
 
 def test_without_git_there_is_no_history(tmp_path: Path) -> None:
-    """A folder that is not there, or that no repository is in, has files at most."""
-    (tmp_path / "a.py").write_text("x\n")
+    """A folder that does not exist, or that is not in a repository, has no changes."""
     history = GitHistory(tmp_path, ENVIRONMENT | {"GIT_CEILING_DIRECTORIES": str(tmp_path.parent)})
     assert history.changes("f" * 40) is None
-    assert history.lines("a.py") == ["x"]
     assert GitHistory(tmp_path / "missing", ENVIRONMENT).changes("f" * 40) is None
-
-
-@pytest.mark.parametrize(
-    ("content", "lines"), [(b"", []), (b"a", ["a"]), (b"a\n\n", ["a", ""]), (b"a\x0cb\r\n", ["a\x0cb\r"])]
-)
-def test_only_a_newline_ends_a_line(content: bytes, lines: list[str]) -> None:
-    """Lines are counted as git counts them, whatever else a file holds."""
-    assert split_lines(content) == lines
-
-
-@pytest.mark.parametrize(
-    ("path", "is_inside"),
-    [
-        ("src/a..b.py", True),
-        ("-x", True),
-        ("src/.git/config", True),
-        ("", False),
-        (".", False),
-        ("/etc/passwd", False),
-        ("//host/file", False),
-        (".git/config", False),
-        ("src/../../outside", False),
-        ("src/a\0b", False),
-    ],
-)
-def test_which_paths_are_inside_the_repository(*, path: str, is_inside: bool) -> None:
-    """Two dots within a name are allowed; absolute paths, git's own files and impossible names are not."""
-    assert is_repository_path(path) is is_inside
-
-
-def test_invalid_utf8_is_replaced() -> None:
-    """It raises no error."""
-    assert split_lines(b"na\xc3\xafve\n\xff\xfe\n") == ["naïve", "��"]
-
-
-def test_a_file_that_cannot_be_read_has_no_lines(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk error does not end the pass."""
-
-    def refused(_: Path) -> bytes:
-        raise PermissionError
-
-    monkeypatch.setattr(Path, "read_bytes", refused)
-    assert GitHistory(root, ENVIRONMENT).lines("src/a.py") is None
-
-
-def test_a_file_as_large_as_allowed_is_read_and_a_larger_one_is_not(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The limit itself is within it."""
-    size = (root / "src" / "a.py").stat().st_size
-    history = GitHistory(root, ENVIRONMENT)
-    for limit, read in ((size, True), (size - 1, False)):
-        monkeypatch.setattr("pipeline.findings.linemap.MAX_FILE_BYTES", limit)
-        assert (history.lines("src/a.py") is not None) is read
 
 
 class Recorded:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pipeline.findings.events import FindingRaised, NotReported, Pass, PassRecorded, ReportedAgain, StateChanged
+from pipeline.findings.evidence import RepositoryFiles
 from pipeline.findings.fingerprints import add_fingerprints, evidence_digest
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.linemap import GitHistory
 from pipeline.findings.model import (
     Category,
     Confidence,
@@ -55,7 +55,7 @@ def ledger_of(root: Path, head: str = "", expires: str = "", **more: Any) -> Led
         "created_at": AT,
         "updated_at": AT,
     }
-    (finding,) = add_fingerprints([Finding(**values | more)], GitHistory(root, ENVIRONMENT))
+    (finding,) = add_fingerprints([Finding(**values | more)], RepositoryFiles(root))
     held = Suppression(reason="so", by="user", expires=expires, digest=evidence_digest(finding))
     return Ledger(
         [
@@ -67,7 +67,7 @@ def ledger_of(root: Path, head: str = "", expires: str = "", **more: Any) -> Led
 
 
 def stale(ledger: Ledger, root: Path, at: str = AT) -> tuple[StaleReason, ...]:
-    return find_stale_dismissals(ledger, GitHistory(root, ENVIRONMENT), at).get(ID, ())
+    return find_stale_dismissals(ledger, root, ENVIRONMENT, at).get(ID, ())
 
 
 def miss(ledger: Ledger) -> None:
@@ -165,4 +165,4 @@ def test_an_open_finding_has_no_stale_dismissal(root: Path) -> None:
     miss(ledger)
     ledger.apply(StateChanged(at=AT, id=ID, state=FindingState.OPEN, by="user"))
     (root / "session.py").unlink()
-    assert find_stale_dismissals(ledger, GitHistory(root, ENVIRONMENT), AT) == {}
+    assert find_stale_dismissals(ledger, root, ENVIRONMENT, AT) == {}

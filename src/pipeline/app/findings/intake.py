@@ -28,7 +28,6 @@ from pipeline.findings.formats import FORMATS, IMPORT_FORMATS, detect
 from pipeline.findings.formats.items import MAX_BYTES, malformed_report
 from pipeline.findings.ingest import PassInfo, ingest
 from pipeline.findings.ledger import Ledger, joined_to
-from pipeline.findings.linemap import GitHistory
 from pipeline.findings.model import FindingId, FindingState, Lens, RawFinding, ReviewerReport, UnreadableItem
 from pipeline.findings.triage import find_stale_dismissals
 
@@ -204,7 +203,7 @@ def import_reports(
         ledger,
         opened.problems + written.problems,
         written.suggestion,
-        tuple(find_stale_dismissals(ledger, GitHistory(repository.root, repository.environment), at)),
+        tuple(find_stale_dismissals(ledger, repository.root, repository.environment, at)),
     )
 
 

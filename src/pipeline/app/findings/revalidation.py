@@ -28,6 +28,7 @@ from pipeline.engine.ports import (
     Processes,
     RequestLimits,
 )
+from pipeline.findings.evidence import RepositoryFiles
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.linemap import GitHistory, line_maps
 from pipeline.findings.model import Finding, FindingState
@@ -167,8 +168,7 @@ class Revalidation:
 
     def _check(self, picked: Iterable[Finding], ledger: Ledger, failure: str | None) -> list[tuple[Finding, CodeCheck]]:
         root, environment = self.repository.root, self.repository.environment
-        history = GitHistory(root, environment)
-        code = CodeState(history, line_maps(ledger, history))
+        code = CodeState(RepositoryFiles(root), line_maps(ledger, GitHistory(root, environment)))
         unique = {finding.id: finding for finding in picked}.values()
         claimed_first = sorted(unique, key=lambda one: (one.state is not FindingState.FIX_CLAIMED, importance(one)))
         names = [name for finding in claimed_first for name in suggested_tests(finding.regression_tests)]

@@ -25,7 +25,6 @@ from pipeline.cli.options import settings_or_defaults
 from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import sanitize
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.linemap import GitHistory
 from pipeline.findings.model import Category, FindingId, FindingState, Gate, Severity
 from pipeline.findings.triage import StaleReason, find_stale_dismissals
 
@@ -128,7 +127,7 @@ def load_snapshot(store: Path, repo: Path | None) -> LedgerSnapshot:
 
 def stale_dismissals_in(ledger: Ledger, repository: Repository) -> dict[FindingId, tuple[StaleReason, ...]]:
     """The dismissed findings whose dismissal is stale as of now, and why."""
-    return find_stale_dismissals(ledger, GitHistory(repository.root, repository.environment), timestamp(utc_now()))
+    return find_stale_dismissals(ledger, repository.root, repository.environment, timestamp(utc_now()))
 
 
 def stale_note(count: int) -> str:
