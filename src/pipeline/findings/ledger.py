@@ -128,10 +128,10 @@ class Ledger:
             case FindingRaised():
                 self._raise(event)
             case _:
-                known = self._known(event.id)
+                known = self._get(event.id)
                 if isinstance(event, StateChanged):
                     self._note_closing(known, event)
-                self._put(_apply_to(known, event))
+                self._store(_apply_to(known, event))
                 if isinstance(event, LinkAdded | LinkRemoved) and event.link.kind == DUPLICATE_OF:
                     self._join(event)
 
@@ -151,10 +151,10 @@ class Ledger:
         if finding.id in self.findings:  # two processes raised it at once
             known = self.findings[finding.id]
             change = Change(at=event.at, what="seen", note="raised twice", pass_id=finding.pass_id)
-            self._put(_with_history(known, change, votes=known.votes + finding.votes))
+            self._store(_with_history(known, change, votes=known.votes + finding.votes))
             return
         change = Change(at=event.at, what="raised", state=finding.state, pass_id=finding.pass_id)
-        self._put(replace(finding, number=len(self.findings) + 1, history=(*finding.history, change)))
+        self._store(replace(finding, number=len(self.findings) + 1, history=(*finding.history, change)))
 
     def _note_closing(self, known: Finding, event: StateChanged) -> None:
         by_last_pass = event.pass_id != "" and event.pass_id == next(reversed(self.passes), None)
@@ -182,16 +182,16 @@ class Ledger:
         leader = self.findings.get(FindingId(joined_to(member)))
         if leader and (new := tuple(vote for vote in member.votes if vote not in leader.votes)):
             sources = tuple(dict.fromkeys((*leader.sources, *(vote.reviewer for vote in new))))
-            self._put(_voted(leader, (*leader.votes, *new), sources))
+            self._store(_voted(leader, (*leader.votes, *new), sources))
 
-    def _put(self, finding: Finding) -> None:
+    def _store(self, finding: Finding) -> None:
         self.findings[finding.id] = finding
         for name in (finding.id, finding.signature, *finding.aliases):
             self.names.setdefault(name, finding.id)
         if finding.links:
             self._share_votes(finding)
 
-    def _known(self, id: FindingId) -> Finding:
+    def _get(self, id: FindingId) -> Finding:
         if id not in self.findings:
             raise AwfError(f"the ledger mentions finding {id}, which was never raised")
         return self.findings[id]

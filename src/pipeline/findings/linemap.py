@@ -171,7 +171,7 @@ def parse_diff(diff: str, keep: Collection[str] | None = None) -> LineMap:
     found = list(_DiffReader(diff.split("\n"), keep).files())
     files: dict[str, FileMap] = {}
     origins: dict[str, FileMap] = {}
-    for old, new, hunks in (*found, *_moved(found)):
+    for old, new, hunks in (*found, *_pair_namesakes(found)):
         if old:
             files[old] = FileMap(new, hunks, _moved_lines(hunks)) if new else FileMap("")
         if new:
@@ -190,7 +190,7 @@ def _moved_lines(hunks: Sequence[Hunk]) -> dict[str, int]:
 _FileDiff = tuple[str, str, tuple[Hunk, ...]]  # old name, new name, hunks
 
 
-def _moved(found: Sequence[_FileDiff]) -> Iterator[_FileDiff]:
+def _pair_namesakes(found: Sequence[_FileDiff]) -> Iterator[_FileDiff]:
     """Files that kept their name in another folder and changed too much for git, which wants half of the lines."""
     deleted = {old: [line for hunk in hunks for line in hunk.old] for old, new, hunks in found if not new}
     added = defaultdict[str, list[tuple[str, list[str]]]](list)

@@ -138,7 +138,7 @@ def _with_paths(finding: RawFinding, files: RepositoryFiles) -> RawFinding:
             paths[path] = None
             notes.append(str(error))
     locations = tuple(
-        _moved(place, normal) for place in finding.locations if (normal := paths.get(place.path)) is not None
+        _with_path(place, normal) for place in finding.locations if (normal := paths.get(place.path)) is not None
     )
     evidence = tuple(_clean_evidence(item, paths.get(item.path, "")) for item in finding.evidence)
     if (locations, evidence) == (finding.locations, finding.evidence):
@@ -153,7 +153,7 @@ def _repository_path(path: str, files: RepositoryFiles, *, work_item: bool) -> s
     return normal
 
 
-def _moved(place: Location, path: str) -> Location:
+def _with_path(place: Location, path: str) -> Location:
     symbol = replace_surrogates(place.symbol)
     return place if (path, symbol) == (place.path, place.symbol) else replace(place, path=path, symbol=symbol)
 

@@ -237,21 +237,21 @@ class RunFindings:
         problem = describe_faults(report)
         if report.status is ReportStatus.MALFORMED or (problem and not final):
             return Assessment(problem=problem)
-        data, seen = self._visits[job.stage.id, job.visit], self._seen()
+        data, seen = self._visits[job.stage.id, job.visit], self._position()
         data.edits = self._read_edits(self._now(), f"stage:{job.stage.id}")
         data.report, data.attempt = report, job.attempt
         result = self._ingest(job.stage, job.visit, job.state, report, said, self._now(), data.edits.all)
         data.ingested = _Ingested(report, said, seen, result)
         return assess(result)
 
-    def _seen(self) -> tuple[int, int]:
+    def _position(self) -> tuple[int, int]:
         self._ledgers.ledger()
         return self._ledgers.lines, len(self._pending)
 
     def _current(self, report: ReviewerReport | None, said: list[Answer], data: _Visit) -> _Ingested | None:
         """What was ingested when the report was read, unless something has changed since."""
         kept = data.ingested
-        if kept and kept.report is report and kept.said == said and kept.seen == self._seen():
+        if kept and kept.report is report and kept.said == said and kept.seen == self._position():
             return kept
         return None
 

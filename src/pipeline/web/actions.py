@@ -9,8 +9,8 @@ from starlette.routing import Route
 from pipeline.app.runs import parse_raised_limits, refuse_finished
 from pipeline.app.store import AlreadyAnswered, InvalidAnswer
 from pipeline.errors import AwfError
+from pipeline.web.html import render, url
 from pipeline.web.launch import start_process, wait_until_started
-from pipeline.web.rendering import render, url
 from pipeline.web.site import Form, ServedStore, current_store, current_user, form_endpoint, parse_number
 
 

@@ -21,7 +21,7 @@ from pipeline.app.store import RunStore
 from pipeline.errors import AwfError
 from pipeline.redaction import redactor_of
 from pipeline.web import actions, finding, findings, run, runs, start, triage, visit
-from pipeline.web.rendering import ERROR_HANDLERS, WEB, error_page, render, url
+from pipeline.web.html import ERROR_HANDLERS, WEB, error_page, render, url
 from pipeline.web.security import ANY_HOST, AccessPolicy, SecurityMiddleware
 from pipeline.web.site import Site, current_site, current_store, serve_stores
 

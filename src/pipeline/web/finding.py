@@ -21,7 +21,7 @@ from pipeline.findings.triage import STATUSES
 from pipeline.redaction import Redactor
 from pipeline.text import REPLACEMENT, is_control
 from pipeline.web.findings import read_query
-from pipeline.web.rendering import error_page, render, url
+from pipeline.web.html import error_page, render, url
 from pipeline.web.site import current_site, current_store, wants_json
 
 _CONTEXT = 4  # lines before and after

@@ -15,7 +15,7 @@ from pipeline.app.findings.queries import STATE_GROUPS, FindingFilter, finding_r
 from pipeline.findings.formats import FORMATS
 from pipeline.findings.model import FindingState, Gate, Severity
 from pipeline.findings.triage import STATUSES
-from pipeline.web.rendering import render, url
+from pipeline.web.html import render, url
 from pipeline.web.site import ServedStore, current_store, parse_number, wants_json
 
 PAGE_SIZE = 100

@@ -16,7 +16,7 @@ from pipeline.app.workspace_diff import WorkspaceDiff, diff_run
 from pipeline.journal.memory import MemoryMailbox
 from pipeline.language.model import TriageStage, waits_for_person
 from pipeline.redaction import Redactor
-from pipeline.web.rendering import render, url
+from pipeline.web.html import render, url
 from pipeline.web.run_chart import draw_chart
 from pipeline.web.site import ServedStore, Site, current_site, current_store, parse_number, wants_json
 from pipeline.web.store import RunSnapshot

@@ -12,7 +12,7 @@ from pipeline.graph.chart import Arrow, ArrowKey
 from pipeline.graph.svg import RunOverlay, StageMark, draw_run, place_chart
 from pipeline.language.edges import EdgeRole
 from pipeline.text import plural
-from pipeline.web.rendering import GLYPHS, url
+from pipeline.web.html import GLYPHS, url
 from pipeline.web.store import RunSnapshot
 
 

@@ -9,7 +9,7 @@ from starlette.routing import Route
 
 from pipeline.app.overview import INTERRUPTED, UNKNOWN
 from pipeline.engine.state import RunStatus
-from pipeline.web.rendering import render, url
+from pipeline.web.html import render, url
 from pipeline.web.site import current_store, parse_number, wants_json
 
 PAGE_SIZE = 100

@@ -16,8 +16,8 @@ from pipeline.backends.select import AGENTS
 from pipeline.errors import AwfError
 from pipeline.journal import new_run_id
 from pipeline.text import did_you_mean
+from pipeline.web.html import render, url
 from pipeline.web.launch import start_process, wait_until_started
-from pipeline.web.rendering import render, url
 from pipeline.web.site import Form, ServedStore, current_site, current_store, form_endpoint
 
 

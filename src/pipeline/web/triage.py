@@ -18,7 +18,7 @@ from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor
 from pipeline.web.findings import FindingsQuery
-from pipeline.web.rendering import render, url
+from pipeline.web.html import render, url
 from pipeline.web.site import Form, ServedStore, current_store, form_endpoint, wants_json
 
 MAX_LISTED = 50  # findings that get the same state; the rest are counted

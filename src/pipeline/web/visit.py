@@ -22,7 +22,7 @@ from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import Journal
 from pipeline.redaction import Redactor
 from pipeline.text import sanitize_block
-from pipeline.web.rendering import render, url
+from pipeline.web.html import render, url
 from pipeline.web.site import ServedStore, current_site, current_store, parse_number
 from pipeline.web.store import RunSnapshot
 from pipeline.web.timeline import visit_status

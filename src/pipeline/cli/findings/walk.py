@@ -136,8 +136,8 @@ def command(
         print_json(report_data(session.walk))
     else:
         screen.show_markdown(render_report(session.walk))
-    if recorded and recorded.left:
-        print_problems((f"{plural(recorded.left, 'answer')} left over: fewer questions were asked",))
+    if recorded and recorded.remaining:
+        print_problems((f"{plural(recorded.remaining, 'answer')} left over: fewer questions were asked",))
 
 
 def _run(session: Session, choose: Callable[[Question], OptionKey]) -> None:

@@ -44,7 +44,7 @@ class _Message(CamelModel):
 
 
 class _File(CamelModel):
-    null_counts = frozenset({"errorCount", "fatalErrorCount", "warningCount"})
+    faulty_nulls = frozenset({"errorCount", "fatalErrorCount", "warningCount"})
 
     file_path: str
     messages: list[Any]

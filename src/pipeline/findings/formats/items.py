@@ -67,16 +67,16 @@ class NothingWrong(ItemError):
 
 
 class ForeignModel(BaseModel):
-    """The part of a foreign format that is read. Unknown keys are ignored; null means left out, mostly."""
+    """The part of a foreign format that is read. Unknown keys are ignored; null usually means left out."""
 
     model_config = ConfigDict(frozen=True, strict=True)
-    null_counts: ClassVar[frozenset[str]] = frozenset()  # keys whose null is a fault: it may hide what was found
+    faulty_nulls: ClassVar[frozenset[str]] = frozenset()  # keys whose null is a fault: it may hide what was found
 
     @model_validator(mode="before")
     @classmethod
     def _drop_nulls(cls, value: Any) -> Any:
         if isinstance(value, dict) and None in value.values():
-            return {key: item for key, item in value.items() if item is not None or key in cls.null_counts}
+            return {key: item for key, item in value.items() if item is not None or key in cls.faulty_nulls}
         return value
 
 

@@ -70,8 +70,8 @@ def _check_anchor(confidence: int) -> int:
     return confidence
 
 
-class CompactReviewItem(BaseModel):
-    """One finding of a return, in the form that may leave out the detail. Unknown keys are kept."""
+class ReviewItem(BaseModel):
+    """One finding of a return. The compact form leaves out reason and evidence; unknown keys are kept."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="allow")
 
@@ -93,13 +93,6 @@ class CompactReviewItem(BaseModel):
     x_system_breaking: Annotated[bool, OrElse(False)] = False
     x_line_absent: Annotated[bool, OrElse(False)] = False
     x_evidence_absent: Annotated[bool, OrElse(False)] = False
-
-
-class ReviewItem(CompactReviewItem):
-    """One finding of a return with all the detail, as in an artifact."""
-
-    why_it_matters: str
-    evidence: list[str] = Field(min_length=1)
 
 
 class Review(BaseModel):
@@ -138,7 +131,7 @@ def parse_review(data: bytes) -> Review:
 
 def read_item(value: Any, input_id: str, reviewer: str, root: str = "") -> RawFinding:
     """One item of a return as a raw finding; raises ValueError, which names every faulty field."""
-    item = CompactReviewItem.model_validate(value)
+    item = ReviewItem.model_validate(value)
     words = len(item.title.split())
     whole_title = item.x_title and shorten_title(item.x_title) == item.title
     return RawFinding(
@@ -163,7 +156,7 @@ def read_item(value: Any, input_id: str, reviewer: str, root: str = "") -> RawFi
     )
 
 
-def _severity(item: CompactReviewItem) -> Severity:
+def _severity(item: ReviewItem) -> Severity:
     """P3 is low, but what is only advice is information."""
     if item.severity == "P3" and item.x_severity:
         return Severity(item.x_severity)
@@ -172,7 +165,7 @@ def _severity(item: CompactReviewItem) -> Severity:
     return _SEVERITY[item.severity]
 
 
-def _implied_action(item: CompactReviewItem) -> str:
+def _implied_action(item: ReviewItem) -> str:
     """What the reviewer would do, which a return only implies: without a fix, or with one for a release, put it off."""
     if item.autofix_class is AutofixClass.ADVISORY:
         return "acknowledge"

@@ -212,7 +212,7 @@ class _Invocation(BaseModel):
 
 
 class _Run(CamelModel):
-    null_counts = frozenset({"invocations"})
+    faulty_nulls = frozenset({"invocations"})
 
     driver: _ToolComponent = _at("tool", "driver", default=_ToolComponent())
     extensions: Many[_ToolComponent] = _at("tool", "extensions", default=())

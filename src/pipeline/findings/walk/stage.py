@@ -46,13 +46,13 @@ class RecordedAnswers:
     given: int = 0
 
     @property
-    def left(self) -> int:
+    def remaining(self) -> int:
         """How many answers were not asked for."""
         return len(self.words) - self.given
 
     def next_answer(self, question: Question) -> OptionKey | None:
         """Return the next answer, or None after the last. Raises AwfError if it is not one of the options."""
-        if not self.left:
+        if not self.remaining:
             return None
         word = self.words[self.given]
         self.given += 1
@@ -138,7 +138,7 @@ class TriageHandler:
         self._findings.hold(job.stage.id, job.visit, lambda at: decision_events(walk, at, str(by)))
         reports = job.context.list_at(ReviewKey.REPORTS)
         prose = sum(not (isinstance(report, dict) and report.get("findingIds")) for report in reports)
-        return _outcome(walk, panel.source, unused=recorded.left, prose=prose)
+        return _outcome(walk, panel.source, unused=recorded.remaining, prose=prose)
 
 
 async def _decide(session: Session, panel: Panel) -> bool:
