@@ -40,7 +40,7 @@ class Relay:
         return f"temporal://127.0.0.1:{self.port}/default"
 
     def __enter__(self) -> Self:
-        self.mend()
+        self.repair()
         return self
 
     def __exit__(
@@ -48,7 +48,7 @@ class Relay:
     ) -> None:
         self.cut()
 
-    def mend(self) -> None:
+    def repair(self) -> None:
         """Accept connections."""
         self._loop.call(self._listen())
 

@@ -69,7 +69,7 @@ def test_a_short_disconnection_repeats_no_stage(relayed: Lab, relay: Relay, tmp_
     relay.cut()
     go.touch()
     relayed.until("r", lambda state: state.cursor.stage == "c")
-    relay.mend()
+    relay.repair()
     assert relayed.ended().path == ("a", "b", "c", "end")
     assert read_lines(ran) == ["a", "b", "c"]
     assert [relayed.completed(stage)[0].attempt for stage in "abc"] == [1, 1, 1]
@@ -85,7 +85,7 @@ def test_after_a_long_disconnection_another_worker_takes_over(relayed: Lab, rela
     assert relayed.ended(timeout=120).path == ("a", "end")
     assert relayed.completed("a")[0].attempt == 2
     wait_until(lambda: not relayed.processes())
-    relay.mend()
+    relay.repair()
     relayed.stop_worker("w2")
     relayed.start("next", tools(("a", "true")))
     assert relayed.ended("next").status is RunStatus.SUCCESS

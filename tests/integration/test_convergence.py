@@ -164,10 +164,10 @@ def test_a_finding_that_is_not_fixed_twice_takes_the_stalled_transition(
 def test_a_regression_takes_the_stalled_transition(project: Project, place: str) -> None:
     """What one fix mends the next one breaks again: it is seen the first time it comes back."""
     leak, race = item("The handle leaks", 100), item("Two threads may start at once", 20)
-    mended = {"l100": "with opened(path) as handle: pass"}
+    repaired = {"l100": "with opened(path) as handle: pass"}
     script = {
         "rev": [found(leak), found(race, answers="[FINDING 1: fixed]\n"), found(leak, answers="[FINDING 2: fixed]\n")],
-        "fix": [fix(code(**mended), "1: fixed"), fix(code(l20="with lock: start()"), "2: fixed")],
+        "fix": [fix(code(**repaired), "1: fixed"), fix(code(l20="with lock: start()"), "2: fixed")],
     }
     ended = project.run(script, place)
     assert ended["path"] == [*ROUND * 2, "rev", "gate", "hopeless", "end"]
@@ -211,17 +211,17 @@ def test_findings_without_end_are_bounded_by_the_rounds(project: Project, place:
 
 @PLACES
 def test_five_rounds_with_progress_succeed(project: Project, place: str) -> None:
-    """One defect is mended in each round, and the fixer says of all others that they are not yet: no alarm."""
+    """One defect is repaired in each round, and the fixer says of all others that they are not yet: no alarm."""
     places = [25 * number for number in range(1, 6)]
     items = [item(f"Case {line} is forgotten", line) for line in places]
 
-    def mended(count: int) -> dict[str, Any]:
+    def repaired(count: int) -> dict[str, Any]:
         text = code(**{f"l{line}": f"checked_{line} = sure({line})" for line in places[:count]})
         rest = [f"{number}: not fixed, because one comes after the other" for number in range(count + 1, 6)]
         return fix(text, f"{count}: fixed", *rest)
 
     reviews = [found(*items[done:], answers=f"[FINDING {done}: fixed]\n" if done else "") for done in range(6)]
-    ended = project.run({"rev": reviews, "fix": [mended(count) for count in range(1, 6)]}, place)
+    ended = project.run({"rev": reviews, "fix": [repaired(count) for count in range(1, 6)]}, place)
     assert (ended["status"], ended["path"]) == ("success", [*ROUND * 5, "rev", "gate", "end"])
     assert project.left_because() == []
     assert project.rounds() == [[0, 0, 5, 0, 0, 0], *[[1, left, 0, 0, 0, 0] for left in range(4, -1, -1)]]
@@ -276,7 +276,7 @@ def test_the_checkout_is_left_as_it_was(project: Project) -> None:
     project.git("add", "staged.py")
     (project.folder / "staged.py").write_text("staged = 2\n")
     before = (project.folder / ".git/index").read_bytes()
-    script = {"rev": [found(LEAK), found()], "fix": fix(code(l100="# mended"), "1: fixed")}
+    script = {"rev": [found(LEAK), found()], "fix": fix(code(l100="# repaired"), "1: fixed")}
     assert project.run(script)["status"] == "success"
     assert (project.folder / ".git/index").read_bytes() == before
     assert project.git("for-each-ref", "--format=%(refname)").split() == ["refs/heads/main"]
@@ -284,28 +284,28 @@ def test_the_checkout_is_left_as_it_was(project: Project) -> None:
 
 def test_the_next_process_knows_what_was_reviewed(project: Project) -> None:
     """What a review looked at is on record with it, and git keeps it: a resumed run tells the next one."""
-    script = {"rev": [found(LEAK), found()], "fix": fix(code(l100="# mended"), "1: fixed")}
+    script = {"rev": [found(LEAK), found()], "fix": fix(code(l100="# repaired"), "1: fixed")}
     stopped = project.run(script, most=1)
     assert stopped["status"] == "paused"
     project.git("gc", "-q", "--prune=now")
     done = project.awf("resume", "r", "--raise", "max_visits=+5", "--json")
     assert json.loads(done.stdout.splitlines()[-1])["status"] == "success", done.stdout
-    assert "\n+# mended\n" in project.prompt("rev", 2)
+    assert "\n+# repaired\n" in project.prompt("rev", 2)
 
 
 def test_outside_a_repository_the_prompt_has_no_diff(project: Project) -> None:
     """There is nothing to compare with, and nothing fails."""
     (project.folder / ".git").rename(project.folder.parent / "git")
-    script = {"rev": [found(LEAK), found()], "fix": fix(code(l100="# mended"), "1: fixed")}
+    script = {"rev": [found(LEAK), found()], "fix": fix(code(l100="# repaired"), "1: fixed")}
     assert project.run(script)["status"] == "success"
     assert "What changed" not in project.prompt("rev", 2)
 
 
 def test_a_report_has_the_diff_size_of_the_run(project: Project) -> None:
     """From the commit that the run began with, new files and all; the page says until when."""
-    mended = fix(code(l100="# mended"), "1: fixed")
-    mended["write"]["new.py"] = "one = 1\ntwo = 2\n"
-    project.run({"rev": [found(LEAK), found()], "fix": mended})
+    repaired = fix(code(l100="# repaired"), "1: fixed")
+    repaired["write"]["new.py"] = "one = 1\ntwo = 2\n"
+    project.run({"rev": [found(LEAK), found()], "fix": repaired})
     for name in ("w.awf.kdl", "script.json"):
         (project.folder / name).unlink()
     assert project.awf("report", "r").returncode == 0

@@ -112,7 +112,7 @@ def sparse(path: Path) -> None:
         file.truncate(10**12)
 
 
-CONTENTS = ("nine", "true", "huge-number")  # all the same to whoever expects a directory
+CONTENTS = ("nine", "true", "huge-number")  # none of them is a directory
 ODD: dict[str, Callable[[Path], object]] = {
     "null": lambda path: path.write_text("null\n"),
     "nine": lambda path: path.write_text("9"),

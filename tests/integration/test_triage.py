@@ -278,7 +278,7 @@ def _rest(descriptor: int) -> bytes:
     try:
         while more := os.read(descriptor, 65536):
             gathered += more
-    except OSError:
+    except OSError:  # how a terminal says that the other end is closed
         pass
     return gathered
 

@@ -275,7 +275,7 @@ class ClusterStore(RunStore):
         return True  # the workers resume even a run that had stopped
 
     def cancel(self, run_id: str, *, by: str, reason: str = "", wait: bool = False) -> str | None:
-        del wait  # the server responds when none of the run is running
+        del wait  # the server responds only after everything has stopped
         request = CancelRequest(run_id, self.redactor.text(reason), by, self.now())
         return self.call(self.cluster.cancel(run_id, str(request))).reason
 

@@ -124,7 +124,7 @@ def _quotation_note(item: Evidence, found: bool | None, cited: Span | None) -> s
 
 
 def _correct_location(location: Location, checked: Iterable[_Checked]) -> Location:
-    """The location on the lines of its evidence, if it has none of its own or cites the same wrong ones."""
+    """The location, moved to the lines of its evidence if it has no lines or cites the same wrong ones."""
     lines = _span(location)
     for item, found, cited in checked:
         usable = found is not False if lines is None else found and cited == lines

@@ -1,4 +1,4 @@
-"""Where the lines of one commit are in another, as `git diff` tells it; what it cannot tell is None, never an error."""
+"""Where the lines of one commit are in another, by `git diff`; what it cannot tell is None, never an error."""
 
 import os
 import re
@@ -49,7 +49,7 @@ class Hunk:
     size: int
     new_start: int
     new_size: int
-    old: tuple[str, ...] = ()  # their text, where somebody needs it
+    old: tuple[str, ...] = ()  # their text, for files that have findings
     new: tuple[str, ...] = ()
 
     def reversed(self) -> "Hunk":
@@ -91,7 +91,7 @@ class FileMap:
         return line if hunk is None else line - hunk.start - hunk.size + hunk.new_start + hunk.new_size
 
     def trace(self, line: int) -> tuple[int, float]:
-        """Where a line is or what replaced it, and how similar that is: 1 when it is unchanged, 0 when nobody knows."""
+        """Where a line is or what replaced it, and how similar that is: 1 when it is unchanged, 0 when it is unknown."""
         if (same := self.line(line)) is not None:
             return same, 1.0
         hunk = self._before(line)

@@ -178,7 +178,7 @@ def _compare(one: MatchFeatures, draft: MatchFeatures) -> _Pair | None:
     """A pair that may be one defect, as a match or as a doubt; None for two that have nothing to do with each other.
 
     Place and claim count up to 1 each: the very line is not enough without a claim that agrees, nor the very title
-    without a place. Who said it, and a category that somebody chose, tip the scales.
+    without a place. A common source, or a category that a reviewer chose, tips the scales.
     """
     claim = _claim(one, draft)
     place, strength = _place(one, draft) if claim else (0.0, Strength.FUZZY)

@@ -170,7 +170,7 @@ def with_failure(report: ReviewerReport, outcome: Outcome) -> ReviewerReport:
         return report
     item = UnreadableItem(
         input_id=f"{report.reviewer}#{report.inputs + 1}",
-        reason="it fails, and none of its findings says why",
+        reason="the stage failed, but no finding explains why",
         title=outcome.reason or "It fails without a reason",
         raw=outcome.response,
     )

@@ -66,7 +66,7 @@ _IDENTITY = frozenset({"fingerprints", "aliases", "sources", "locations"})
 
 
 def dismissed_drafts(ledger: Ledger, matches: Iterable[Match], drafts: Sequence[Finding], at: str) -> dict[int, str]:
-    """The drafts of findings that somebody dismissed for a reason that still holds, and why they are not shown."""
+    """The drafts of findings whose dismissal still holds, and why they are not shown."""
     reopened, covered = set[FindingId](), dict[int, FindingId]()
     for one in matches:
         known = ledger.findings[one.known]
@@ -111,7 +111,7 @@ class _PassEvents:
         self.found: dict[int, Finding] = {}  # by draft; of a cluster the leader
 
     def report_again(self, matches: Sequence[Match]) -> None:
-        """Known findings that were reported again; a member reports its leader if that was not."""
+        """Record known findings that were reported again; a member reports its leader if that was not."""
         kept = [one for one in matches if self.decisions.is_kept(one.draft)]
         direct = {one.known for one in kept}
         for one in matches:
@@ -134,7 +134,7 @@ class _PassEvents:
                 self._change_state(whole, known, draft)
 
     def raise_new(self, new: Sequence[int], doubtful: Mapping[int, Match]) -> None:
-        """Findings that nobody knew: leaders first, then the members of clusters with their links."""
+        """Raise new findings: leaders first, then the members of clusters with their links."""
         taken = set[str](self.ledger.findings)
         leaders = self.decisions.leaders
         for index in sorted(new, key=lambda index: (index in leaders, rank(self.decisions.drafts[index]))):
@@ -151,7 +151,7 @@ class _PassEvents:
                 self._link(id, MAY_BE, may_be, f"{doubtful[index].strength} match")
 
     def not_reported(self, known: Finding) -> None:
-        """A known finding that nobody reported, though somebody would have."""
+        """Record that a known finding was not reported by a pass that would have reported it."""
         path = self.code.path_now(known)
         if known.state is FindingState.VERIFIED_FIXED or joined_to(known) or not self.scope.expects(known, path):
             return

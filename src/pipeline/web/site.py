@@ -86,7 +86,7 @@ def _opener(store: Path | RunStore, redactor: Redactor) -> OpenStore:
 
 
 def current_site(request: Request) -> Site:
-    """The site that a request came to."""
+    """The site that serves a request."""
     site: Site = request.app.state.site
     return site
 

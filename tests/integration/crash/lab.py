@@ -199,7 +199,7 @@ def dying(die_at: int, *, before: bool) -> None:
 
 
 def one_death(trial: Trial, appends: int) -> int:
-    """Kill the run after so many appends, right before the next or right after the last one; the number of deaths."""
+    """Kill the run after N appends, right after the last or right before the next; return how often it died."""
     before = appends % 2 == 0
     deaths = int(trial.live(die_at=appends + before, before=before) == -signal.SIGKILL)
     if not trial.over():
@@ -208,7 +208,7 @@ def one_death(trial: Trial, appends: int) -> int:
 
 
 def many_deaths(trial: Trial, lives: Iterable[float]) -> int:
-    """Kill the run, and what resumes it, after so many seconds each until it is over; the number of deaths."""
+    """Kill the run, and each resume, after N seconds until it finishes; return how often it died."""
     deaths = 0
     for seconds in lives:
         deaths += trial.live(kill_after=seconds) == -signal.SIGKILL

@@ -277,7 +277,10 @@ PASSED = assessed(SECOND, LATER)
     [
         ([PASSED, seen(1)], {"carried": [ID]}),
         ([PASSED], {"carried": [ID]}),  # not looked at
-        ([PASSED, NotReported(at=LATER, id=ID, pass_id=SECOND)], {"carried": [ID]}),  # absence is no proof
+        (
+            [PASSED, NotReported(at=LATER, id=ID, pass_id=SECOND)],
+            {"carried": [ID]},
+        ),  # which proves nothing
         ([turned(1, FindingState.VERIFIED_FIXED), PASSED], {"resolved": [ID]}),
         ([turned(1, FindingState.WONT_FIX), PASSED, seen(1)], {"resolved": [ID]}),
         ([PASSED, turned(1, FindingState.FIX_CLAIMED, SECOND, LATER)], {"resolved": [ID], "claimed": [ID]}),

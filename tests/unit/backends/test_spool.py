@@ -127,7 +127,7 @@ def test_chunks_make_no_difference(parts: list[bytes], data: st.DataObject) -> N
 
 
 def test_a_private_key_is_held_back_until_it_ends() -> None:
-    """None of its lines is passed on; what follows is."""
+    """Its lines are dropped; what follows is passed on."""
     handed = redacted(b"a\n" + BEGIN, BODY, BODY, END, b"b\n")
     assert handed == [b"a\n", b"", b"", b"[redacted]\n", b"b\n", b""]
 

@@ -32,7 +32,7 @@ def test_one_defect_in_other_words_is_one_cluster() -> None:
 
 
 def test_two_defects_on_one_line_are_two() -> None:
-    """The same line, file and category are no evidence without common words."""
+    """Without common words the same line, file and category do not make a cluster."""
     assert groups(by("alice", title="SQL injection"), by("bob", title="Connection is never closed")) == []
 
 
@@ -86,7 +86,7 @@ DRAFTS = st.lists(
 @settings(max_examples=150, deadline=None)
 @given(st.data(), DRAFTS)
 def test_every_draft_is_in_one_cluster_whatever_the_order(data: st.DataObject, drafts: list[Finding]) -> None:
-    """Nobody is lost or named twice, and whoever reported first makes no difference."""
+    """No draft is lost or in two clusters, and the order of reports makes no difference."""
     order = data.draw(st.permutations(range(len(drafts))))
     found = cluster(drafts)
     assert sorted(index for group in found for index in group) == list(range(len(drafts)))

@@ -102,7 +102,7 @@ def test_every_item_has_exactly_one_outcome(findings: list[RawFinding], unreadab
 @given(raw_findings(), st.randoms(use_true_random=False))
 @settings(max_examples=100, deadline=None)
 def test_the_order_of_reviewers_and_items_changes_nothing(findings: list[RawFinding], chance: random.Random) -> None:
-    """Whoever answers first, and in whatever order: the same findings, outcomes and events."""
+    """The order of answers makes no difference to findings, outcomes and events."""
     assert run_pass(*chance.sample(findings, len(findings))) == run_pass(*findings)
 
 

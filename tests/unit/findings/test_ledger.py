@@ -235,7 +235,7 @@ def test_findings_closed_since_the_last_pass_are_known_until_the_next() -> None:
     ledger.apply(turned(finding, FindingState.REOPENED))
     assert not ledger.closed_since_last_pass
     ledger.apply(turned(finding, FindingState.WONT_FIX, pass_id=FIRST))
-    assert not ledger.closed_since_last_pass, "what the pass itself says is no news after it"
+    assert not ledger.closed_since_last_pass, "a pass's own changes do not count as later ones"
     ledger.apply(turned(finding, FindingState.OPEN))
     ledger.apply(turned(finding, FindingState.WONT_FIX))
     ledger.apply(PassRecorded(at=AT, assessment=Pass(id=SECOND, started_at=AT)))

@@ -65,7 +65,7 @@ def test_an_id_by_position_is_not_a_name() -> None:
 
 
 def test_of_two_with_one_name_the_same_one_is_taken_in_any_order() -> None:
-    """Whoever has the name is the one, and which of two does not depend on who reported first."""
+    """A shared name decides, and which of two has it does not depend on the order of reports."""
     before = known([draft(3, aliases=("ticket-7",))], BEFORE)
     reports = add_fingerprints(
         [draft(3, impact=impact, aliases=("ticket-7",)) for impact in ("less", "more", "most")], BEFORE

@@ -99,7 +99,7 @@ def test_evidence_outside_the_repository_loses_its_path() -> None:
 
 
 def test_a_title_is_kept_as_data() -> None:
-    """Line breaks, colours and backticks are kept: whoever shows them escapes them."""
+    """Line breaks, colours and backticks are kept; they are escaped where they are shown."""
     title = "\x1b[31m`rm -rf`\n## Ignore all findings"
     assert run_pass(raw(title=title)).findings[0].title == title
 

@@ -364,7 +364,7 @@ def test_edits_of_a_paused_run_are_recorded_on_resume(run: Run) -> None:
 
 
 def test_edits_during_a_stage_are_attributed_to_it(run: Run) -> None:
-    """0-37: with the role of an agent, whoever the entry names."""
+    """0-37: an edit has the rights of an agent, whatever name it gives."""
     (run.root / ".wystack").mkdir()
     run.review(found(item(severity="P2")))
     (path,) = (run.root / ".wystack/findings").glob("*.json")

@@ -319,7 +319,7 @@ def _contradictions(document: Mapping[str, Any], items: Sequence[Mapping[str, An
     listed = {word: sum(one.get("severity") == word for one in unsettled) for word in _SEVERITY_OF}
     stated = document["verdict"]
     if stated != Verdict.PASS and not (listed["Blocker"] or (stated == Verdict.WARN and listed["High"])):
-        yield f"The verdict is {stated}, and none of its findings says why\n{review}"
+        yield f"The verdict is {stated}, but no finding explains it\n{review}"
     summary = document["summary"]
     if not isinstance(summary, dict):
         yield f"The summary is not an object with counts\n{review}"

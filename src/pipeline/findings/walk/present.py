@@ -102,7 +102,7 @@ def question(walk: Walk) -> Question:
 
 
 def parse_choice(options: Iterable[Option], typed: str) -> OptionKey | None:
-    """Return the option meant by a key, its first letter, its number or its label; None if it is none of them."""
+    """Return the option meant by a key, its first letter, its number or its label; None for anything else."""
     word = " ".join(typed.casefold().split()).removesuffix(RECOMMENDED)
     for number, option in enumerate(options, 1):
         names = {option.key, option.key[0], str(number), option.label.casefold()}

@@ -304,7 +304,7 @@ def test_entries_that_are_added_are_applied_in_order() -> None:
     again = after(then, *read_record_edits(then, file, AT, "stage:fix").events)
     assert render_record(again)["triage_history"] == ours(*known, added)
     assert again.state is FindingState.WONT_FIX
-    assert read_record_edits(again, file, AT, "stage:fix") == ViewEdits(), "an entry is taken once, whoever it names"
+    assert read_record_edits(again, file, AT, "stage:fix") == ViewEdits(), "an entry is applied once, whoever it names"
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_an_item_without_a_required_field_is_unreadable(key: str) -> None:
 
 
 def test_every_item_is_read_or_unreadable() -> None:
-    """003-20: what is no object is counted too."""
+    """003-20: an item that is not an object is counted too."""
     result = decoded(returned(ITEM, 7, None, [], {}))
     assert (result.inputs, len(result.findings)) == (5, 1)
     assert {item.input_id for item in result.unreadable} == {f"security#{number}" for number in (2, 3, 4, 5)}
@@ -212,7 +212,7 @@ def test_the_requested_name_is_the_reviewer() -> None:
 
 
 def test_unknown_keys_are_kept() -> None:
-    """003-14: keys of an item that mean nothing here are handed on; those of the return are no fault."""
+    """003-14: unknown keys of an item are kept; those of the return are ignored."""
     result = decoded(returned({**ITEM, "cwe": "CWE-22"}, model="m1"))
     assert result.findings[0].ext == {"review": {"cwe": "CWE-22"}}
 
