@@ -20,10 +20,19 @@ from starlette.types import Receive, Scope, Send
 from pipeline.app.store import RunStore
 from pipeline.errors import AwfError
 from pipeline.redaction import redactor_of
-from pipeline.web import actions, finding, findings, run, runs, start, triage, visit
-from pipeline.web.html import ERROR_HANDLERS, WEB, error_page, render, url
+from pipeline.web import actions, finding, findings, run, runs, triage, visit
+from pipeline.web.page import (
+    ERROR_HANDLERS,
+    WEB,
+    Site,
+    current_site,
+    current_store,
+    error_page,
+    render,
+    serve_stores,
+    url,
+)
 from pipeline.web.security import ANY_HOST, AccessPolicy, SecurityMiddleware
-from pipeline.web.site import Site, current_site, current_store, serve_stores
 
 DEFAULT_PORT = 8765
 SEND_TIMEOUT = 20.0  # seconds for a page to take a message; after that it has to connect again
@@ -87,7 +96,7 @@ class _EventStream(EventSourceResponse):
 
 
 # A page is a plain function: Starlette runs it in a thread. `finding` matches any name, so it comes after `triage`.
-_PAGES = (runs, run, visit, actions, findings, triage, finding, start)
+_PAGES = (runs, run, visit, actions, findings, triage, finding)
 ROUTES = [
     Mount("/static", StaticFiles(directory=WEB / "static"), name="static"),
     Route("/", index),

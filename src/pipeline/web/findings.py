@@ -1,10 +1,8 @@
 """The findings of a store: most important first, by filters, a hundred a page; and as a download."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from math import ceil
-from typing import TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -15,19 +13,20 @@ from pipeline.app.findings.queries import STATE_GROUPS, FindingFilter, finding_r
 from pipeline.findings.formats import FORMATS
 from pipeline.findings.model import FindingState, Gate, Severity
 from pipeline.findings.triage import STATUSES
-from pipeline.web.html import render, url
-from pipeline.web.site import ServedStore, current_store, parse_number, wants_json
+from pipeline.web.page import ServedStore, current_store, parse_number, render, url, wants_json
 
 PAGE_SIZE = 100
 DEFAULT_STATE = "outstanding"
-STATES = (*(name for name in STATE_GROUPS if name != "all"), *map(str, FindingState), "all")
+CHOICES = {  # the values of filters that are the same in every store
+    "state": (*(name for name in STATE_GROUPS if name != "all"), *map(str, FindingState), "all"),
+    "severity": tuple(map(str, Severity)),
+    "gate": tuple(map(str, Gate)),
+}
 DOWNLOADS = {  # by format: what it is called, and its file name and media type
     format.name: (format.label, format.file_name, format.media_type) for format in FORMATS.values() if format.label
 }
 _MAX_SUGGESTED_FILES = 500
 _TEXT_FIELDS = ("run", "severity", "gate", "file", "stage", "reviewer")  # of an address and of a query
-
-E = TypeVar("E", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +65,14 @@ class FindingsQuery:
 
     def filter(self) -> FindingFilter:
         """The filter for findings; raises a 400 for an unknown state, severity or gate."""
-        try:
-            states = parse_states((self.state,))
-        except ValueError:
-            raise _unknown_value("state", self.state, STATES) from None
+        for name, known in CHOICES.items():
+            value = getattr(self, name)
+            if value and value.replace("-", "_") not in known:
+                raise HTTPException(400, f'Unknown {name} "{value}"; choose one of {", ".join(known)}.')
         return FindingFilter(
-            states=states,
-            severities=_parse_enum(Severity, self.severity),
-            gates=_parse_enum(Gate, self.gate),
+            states=parse_states((self.state,)),
+            severities=frozenset(map(Severity, self.severity.split())),
+            gates=frozenset(map(Gate, self.gate.split())),
             files=(self.file,) if self.file else (),
             stages=frozenset({self.stage} - {""}),
             reviewers=frozenset({self.reviewer} - {""}),
@@ -86,7 +85,7 @@ def findings(request: Request) -> Response:
     store = current_store(request)
     query = read_query(request, store)
     position = store.feed.position  # before the ledger is read, so that no later line is missed
-    view = store.reader.findings(query.run)
+    view = store.findings(query.run)
     matching = list(filter(query.filter().matches, view.findings))
     shown = matching[(query.page - 1) * PAGE_SIZE : query.page * PAGE_SIZE]
     pages = max(1, ceil(len(matching) / PAGE_SIZE))
@@ -103,9 +102,7 @@ def findings(request: Request) -> Response:
         "total": len(matching),
         "pages": pages,
         "choices": {
-            "state": STATES,
-            "severity": tuple(Severity),
-            "gate": tuple(Gate),
+            **CHOICES,
             "stage": view.stages,
             "reviewer": view.reviewers,
             "file": view.files[:_MAX_SUGGESTED_FILES],
@@ -123,7 +120,7 @@ def download(request: Request) -> Response:
     if format not in DOWNLOADS:
         raise HTTPException(404, f'Unknown format "{format}"; choose one of {", ".join(DOWNLOADS)}.')
     query = read_query(request, store)
-    view = store.reader.findings(query.run)
+    view = store.findings(query.run)
     text = FORMATS[format].write(filter(query.filter().matches, view.findings), view.snapshot.ledger)
     _, name, media_type = DOWNLOADS[format]
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Type": media_type}
@@ -133,20 +130,9 @@ def download(request: Request) -> Response:
 def read_query(request: Request, store: ServedStore) -> FindingsQuery:
     """The filters that an address names; where each run has its own findings, by default those of the newest run."""
     query = FindingsQuery.parse(request.query_params)
-    if not store.on_cluster:
+    if store.cluster is None:
         return replace(query, run="")
-    return query if query.run else replace(query, run=next(iter(store.runs_with_findings), ""))
-
-
-def _parse_enum(kind: type[E], name: str) -> frozenset[E]:
-    try:
-        return frozenset({kind(name)}) if name else frozenset()
-    except ValueError:
-        raise _unknown_value(kind.__name__.lower(), name, kind) from None
-
-
-def _unknown_value(what: str, name: str, known: Iterable[str]) -> HTTPException:
-    return HTTPException(400, f'Unknown {what} "{name}"; choose one of {", ".join(known)}.')
+    return query if query.run else replace(query, run=next(iter(store.cluster.runs_with_findings()), ""))
 
 
 ROUTES = [Route("/s/{store}/findings", findings), Route("/s/{store}/findings/export/{format}", download)]

@@ -22,10 +22,9 @@ from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import Journal
 from pipeline.redaction import Redactor
 from pipeline.text import sanitize_block
-from pipeline.web.html import render, url
-from pipeline.web.site import ServedStore, current_site, current_store, parse_number
+from pipeline.web.page import ServedStore, current_site, current_store, parse_number, render, url
+from pipeline.web.run import visit_status
 from pipeline.web.store import RunSnapshot
-from pipeline.web.timeline import visit_status
 
 MAX_TAIL = 64 * 1024  # bytes of a log that a page shows
 MAX_TEXT = 100_000  # characters of a prompt or an answer that a page shows
@@ -47,12 +46,12 @@ def visit(request: Request) -> Response:
     """The page of a visit, or its live part."""
     store, redactor = current_store(request), current_site(request).redactor
     position = store.feed.position
-    run = store.reader.run(request.path_params["run"])
+    run = store.run(request.path_params["run"])
     found = _find_attempt(request, store, run)
     outcome = found.outcome
-    with store.reader.open_journal() as journal:
+    with store.open_journal() as journal:
         texts = {name: redactor.text(_read_text(journal, found, name) or "") for name in ("prompt", "response")}
-    visits = run.visits
+    visits = run.history.visits
     index = next(i for i, one in enumerate(visits) if (one.stage, one.visit) == (found.stage, found.visit))
     attempt = parse_number(request.query_params.get("attempt", ""))
     address = {"stage": found.stage, "visit": found.visit, "attempt": attempt}
@@ -82,8 +81,8 @@ def text(request: Request) -> Response:
     """A prompt, an answer or a log, whole and as plain text; with `after`, what follows that many bytes of a log."""
     store, redactor = current_store(request), current_site(request).redactor
     name, after = request.query_params.get("name", ""), request.query_params.get("after")
-    found = _find_attempt(request, store, store.reader.run(request.path_params["run"]))
-    with store.reader.open_journal() as journal:
+    found = _find_attempt(request, store, store.run(request.path_params["run"]))
+    with store.open_journal() as journal:
         whole = _read_text(journal, found, name)
     if whole is not None:
         return PlainTextResponse(redactor.text(whole))

@@ -12,9 +12,9 @@ from pipeline.engine.outcome import Outcome, Status, Usage
 from pipeline.engine.records import RunCreated, VisitCompleted
 from pipeline.engine.routing import Selection
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.web import launch
+from pipeline.web import actions
+from pipeline.web.actions import StartedProcess
 from pipeline.web.app import create_app
-from pipeline.web.launch import StartedProcess
 
 TOKEN = "the-token"  # noqa: S105 - of a server that only this test reaches
 BASE = "http://127.0.0.1:8765"
@@ -101,9 +101,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[StartedProcess]:
         made.append(real(*given))
         return made[-1]
 
-    real = launch.start_process
-    for module in ("actions", "start"):
-        monkeypatch.setattr(f"pipeline.web.{module}.start_process", start_process)
+    real = actions.start_process
+    monkeypatch.setattr(actions, "start_process", start_process)
     return made
 
 

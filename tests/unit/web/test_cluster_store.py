@@ -117,7 +117,7 @@ def test_open_pages_learn_who_drives_a_run(cluster: FakeClusterStore, writer: Ru
     cluster.driven = None
     watch.poll()
     writer.begin("r1")
-    assert kinds(watch) == ["run_created"]
+    assert kinds(watch) == ["record"]
     cluster.driven = True
     assert kinds(watch) == ["known"]
     cluster.driven = False

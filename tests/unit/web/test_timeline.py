@@ -9,8 +9,8 @@ from tests.unit.web.workflows import GATE
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import RunCreated, RunWaiting, VisitCompleted
 from pipeline.engine.routing import Selection
+from pipeline.web.run import BAR_UNITS, build_timeline
 from pipeline.web.store import RunSnapshot
-from pipeline.web.timeline import WIDTH, build_timeline
 
 HOUR = 3600.0
 
@@ -44,9 +44,9 @@ def test_waiting_leaves_no_gap(writer: RunWriter, store: Path) -> None:
         writer, store, done("build", 10, 10, "approve"), answered, done("release", 10 * HOUR + 10, 10, "exit")
     )
     *_, release, approve, build = build_timeline(run, 10 * HOUR + 10).rows
-    assert (build.left, build.width) == (0, WIDTH / 2)
-    assert (release.left, release.width) == (WIDTH / 2, WIDTH / 2)
-    assert approve.width < WIDTH / 50
+    assert (build.left, build.width) == (0, BAR_UNITS / 2)
+    assert (release.left, release.width) == (BAR_UNITS / 2, BAR_UNITS / 2)
+    assert approve.width < BAR_UNITS / 50
 
 
 def test_the_stage_that_waits_is_a_row(writer: RunWriter, store: Path) -> None:
@@ -63,5 +63,5 @@ def test_bars_stay_within_the_axis(writer: RunWriter, store: Path) -> None:
     rounds = [done("build" if n % 2 else "approve", n + n / 7, 0.001, "approve", n) for n in range(1, 40)]
     for row in build_timeline(snapshot_after(writer, store, *rounds), 50).rows:
         assert row.left >= 0
-        assert row.left + row.width <= WIDTH + 0.2
+        assert row.left + row.width <= BAR_UNITS + 0.2
         assert row.width >= 1

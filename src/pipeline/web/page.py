@@ -1,14 +1,20 @@
-"""Pages and their live parts from templates, and the pages that report errors. Every text is escaped."""
+"""What every page is made with: the site and store of a request, its form, the templates, and the error pages."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from http import HTTPStatus
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import ImmutableMultiDict
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -16,14 +22,19 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from pipeline import text
 from pipeline.app.findings.explanation import location_text
 from pipeline.app.overview import error_kind
+from pipeline.app.store import RunStore, open_local_store
 from pipeline.engine.ports import UnknownRun
 from pipeline.errors import AwfError
+from pipeline.redaction import PATTERNS_ONLY, Redactor
 from pipeline.text import format_clock, format_cost, format_duration
+from pipeline.web.live import Feed
 from pipeline.web.security import HEADERS
-from pipeline.web.site import current_site, wants_json
+from pipeline.web.store import OpenStore, StoreReader
 
+MAX_FORM = 256 * 1024  # bytes
+_MAX_FIELDS = 1_000
+_MAX_NAME = 80  # characters
 WEB = Path(__file__).parent
-NAV = (("Runs", "runs"), ("Findings", "findings"), ("Start", "start"))  # in the header: word and path
 GLYPHS = {  # a state is always a word with a sign, never a colour alone
     "success": ("✓", "good"),
     "partial_success": ("◐", "good"),
@@ -56,6 +67,94 @@ GLYPHS = {  # a state is always a word with a sign, never a colour alone
 _TITLES = {404: "Not found", 405: "Not possible here", 500: "Something broke"}
 _GO_BACK = "Go back to the list of runs and continue from there."
 
+Form = ImmutableMultiDict[str, str]
+
+
+class ServedStore(StoreReader):
+    """A store with its name in addresses, and the feed of its open pages."""
+
+    def __init__(self, name: str, open_store: OpenStore) -> None:
+        super().__init__(open_store)
+        self.name = name
+        self.feed = Feed(name, self)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Everything that is served, and for whom."""
+
+    stores: dict[str, ServedStore]
+    read_only: bool = False
+    user: str = ""  # the name under which answers are given unless a form says another
+    redactor: Redactor = PATTERNS_ONLY
+
+
+def serve_stores(stores: Sequence[Path | RunStore], redactor: Redactor) -> dict[str, ServedStore]:
+    """The stores by name: directories on this machine, each once, and stores that any thread may use."""
+    served: dict[str, ServedStore] = {}
+    for store in dict.fromkeys(one.resolve() if isinstance(one, Path) else one for one in stores):
+        named = store.parent if isinstance(store, Path) and store.name == ".awf" else store
+        base = named.name or "store"
+        names = chain([base], (f"{base}-{number}" for number in count(2)))
+        name = next(one for one in names if one not in served)
+        served[name] = ServedStore(name, _opener(store, redactor))
+    return served
+
+
+def _opener(store: Path | RunStore, redactor: Redactor) -> OpenStore:
+    if isinstance(store, Path):
+        return partial(open_local_store, store, redactor)
+    return lambda: nullcontext(store)
+
+
+def current_site(request: Request) -> Site:
+    """The site that serves a request."""
+    site: Site = request.app.state.site
+    return site
+
+
+def current_store(request: Request) -> ServedStore:
+    """The store that a request's path names; raises a 404 for an unknown one."""
+    name = request.path_params["store"]
+    store = current_site(request).stores.get(name)
+    if store is None:
+        raise HTTPException(404, f'There is no store "{name}" here.')
+    return store
+
+
+def form_endpoint(handle: Callable[[Request, Form], Response]) -> Callable[[Request], Awaitable[Response]]:
+    """An endpoint that reads a form, and handles it in a thread. Of fields with the same name `get` has the last."""
+
+    async def endpoint(request: Request) -> Response:
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > MAX_FORM:
+                raise HTTPException(413, f"A form may hold {MAX_FORM // 1024} KB. Put longer texts into a file.")
+        try:
+            form = Form(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MAX_FIELDS))
+        except ValueError:
+            raise HTTPException(400, "This form cannot be read: it is not text, or has too many fields.") from None
+        return await run_in_threadpool(handle, request, form)
+
+    return endpoint
+
+
+def current_user(request: Request, form: Form) -> str:
+    """Who acts: the name in a form, or that of the user who started the server."""
+    return " ".join(form.get("by", "").split())[:_MAX_NAME] or current_site(request).user or "someone"
+
+
+def parse_number(text: str) -> int | None:
+    """The whole number that part of an address is, or None."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
+
+
+def wants_json(request: Request) -> bool:
+    """Whether a program asks."""
+    accepted = request.headers.get("accept", "").partition(",")[0].strip()
+    return request.query_params.get("format") == "json" or accepted == "application/json"
+
 
 def url(*parts: object, **query: object) -> str:
     """An address on this site from the parts of its path; empty parts of the query are left out."""
@@ -66,8 +165,7 @@ def url(*parts: object, **query: object) -> str:
 def render(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> HTMLResponse:
     """A page; with `?part=NAME` only that block of it, which is how a live part is fetched again."""
     found = _templates.get_template(template)
-    site = current_site(request) if "app" in request.scope else None  # none before a request was let in
-    context = {"site": site, "store": None, "here": "", "nav": NAV, **values}
+    context = {"site": current_site(request), "store": None, "here": "", **values}
     if context["store"] is not None:
         context.setdefault("position", context["store"].feed.position)
     part = found.blocks.get(request.query_params.get("part", ""))
@@ -80,29 +178,26 @@ def error_page(request: Request, status: int, title: str, problem: str, advice: 
     if wants_json(request):
         printed = {"output": output} if output else {}
         return JSONResponse({"error": problem, "help": advice, **printed}, status)
-    stores = current_site(request).stores if "app" in request.scope else {}
-    store = stores.get(request.path_params.get("store", ""))
+    store = current_site(request).stores.get(request.path_params.get("store", ""))
     values = {"title": title, "problem": problem, "advice": advice, "output": output, "store": store}
     return render(request, "error.html", values, status)
 
 
-async def on_http_error(request: Request, error: Exception) -> Response:
+async def on_http_error(request: Request, error: HTTPException) -> Response:
     """The page for a request that was refused."""
-    status = getattr(error, "status_code", 500)
-    detail = str(getattr(error, "detail", ""))
-    if detail == HTTPStatus(status).phrase:  # not a sentence of ours
-        problem = "There is nothing at" if status == HTTPStatus.NOT_FOUND else "This cannot be done at"
+    detail = error.detail
+    if detail == HTTPStatus(error.status_code).phrase:  # not a sentence of ours
+        problem = "There is nothing at" if error.status_code == HTTPStatus.NOT_FOUND else "This cannot be done at"
         detail = f'{problem} "{request.url.path}".'
-    return error_page(request, status, _TITLES.get(status, "Refused"), detail, _GO_BACK)
+    return error_page(request, error.status_code, _TITLES.get(error.status_code, "Refused"), detail, _GO_BACK)
 
 
-async def on_awf_error(request: Request, error: Exception) -> Response:
+async def on_awf_error(request: Request, error: AwfError) -> Response:
     """The page for an error that a person can do something about."""
-    message, help = getattr(error, "message", str(error)), getattr(error, "help", None)
     refused = "This cannot be shown" if request.method == "GET" else "This was not done"
     status, title = (404, "Not found") if isinstance(error, UnknownRun) else (409, refused)
-    output = current_site(request).redactor.text(getattr(error, "output", ""))
-    return error_page(request, status, title, _sentence(message), _sentence(help or _GO_BACK), output)
+    output = current_site(request).redactor.text(getattr(error, "output", ""))  # of a process that did not start
+    return error_page(request, status, title, _sentence(error.message), _sentence(error.help or _GO_BACK), output)
 
 
 async def on_crash(request: Request, error: Exception) -> Response:
