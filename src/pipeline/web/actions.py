@@ -36,9 +36,9 @@ _MAX_OUTPUT = 4_000  # bytes of a process's output that an error shows
 
 def start_page(request: Request) -> Response:
     """The page with the workflows."""
-    store, chosen = current_store(request), request.query_params.get("workflow", "")
-    values = {"choices": _workflows(store), "chosen": chosen, "agents": AGENTS}
-    return render(request, "start.html", {"store": store, "here": "start", **values})
+    store = current_store(request)
+    values = {"store": store, "here": "start", "choices": _workflows(store), "agents": AGENTS}
+    return render(request, "start.html", values)
 
 
 def start(request: Request, form: Form) -> Response:

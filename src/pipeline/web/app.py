@@ -40,26 +40,17 @@ _SHUTDOWN_TIMEOUT = 2  # seconds for requests that are being answered when the s
 
 
 def create_app(
-    stores: Sequence[Path | RunStore],
-    *,
-    token: str,
-    host: str = "127.0.0.1",
-    port: int = DEFAULT_PORT,
-    read_only: bool = False,
-    host_names: Sequence[str] = (),
-    user: str = "",
-    environ: Mapping[str, str] | None = None,
+    stores: Sequence[Path | RunStore], policy: AccessPolicy, user: str, environ: Mapping[str, str]
 ) -> Starlette:
     """The dashboard for these stores; `app.state.site` is what its pages work with."""
-    policy = AccessPolicy(token, host, port, read_only, tuple(name.lower() for name in host_names))
     app = Starlette(
         routes=ROUTES,
         middleware=[Middleware(SecurityMiddleware, policy=policy, refuse=error_page)],
         exception_handlers=ERROR_HANDLERS,
         lifespan=_lifespan,
     )
-    redactor = redactor_of(environ or {})
-    app.state.site = Site(serve_stores(stores, redactor), read_only, user, redactor)
+    redactor = redactor_of(environ)
+    app.state.site = Site(serve_stores(stores, redactor), policy.read_only, user, redactor)
     return app
 
 
@@ -130,16 +121,8 @@ class Server(uvicorn.Server):
         number, token, name = self.listener.getsockname()[1], secrets.token_urlsafe(32), socket.gethostname()
         shown = name if host in ANY_HOST else f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{number}/?token={token}"
-        self._app = create_app(
-            stores,
-            token=token,
-            host=host,
-            port=number,
-            read_only=read_only,
-            host_names=(name,),
-            user=user,
-            environ=os.environ,
-        )
+        policy = AccessPolicy(token, host, number, read_only, (name.lower(),))
+        self._app = create_app(stores, policy, user, os.environ)
         config = uvicorn.Config(
             self._app,
             access_log=False,

@@ -22,9 +22,7 @@ CHOICES = {  # the values of filters that are the same in every store
     "severity": tuple(map(str, Severity)),
     "gate": tuple(map(str, Gate)),
 }
-DOWNLOADS = {  # by format: what it is called, and its file name and media type
-    format.name: (format.label, format.file_name, format.media_type) for format in FORMATS.values() if format.label
-}
+DOWNLOADS = {name: format for name, format in FORMATS.items() if format.label}
 _MAX_SUGGESTED_FILES = 500
 _TEXT_FIELDS = ("run", "severity", "gate", "file", "stage", "reviewer")  # of an address and of a query
 
@@ -116,14 +114,17 @@ def findings(request: Request) -> Response:
 
 def download(request: Request) -> Response:
     """All findings that the filters match, as a file."""
-    store, format = current_store(request), request.path_params["format"]
-    if format not in DOWNLOADS:
-        raise HTTPException(404, f'Unknown format "{format}"; choose one of {", ".join(DOWNLOADS)}.')
+    store, name = current_store(request), request.path_params["format"]
+    if name not in DOWNLOADS:
+        raise HTTPException(404, f'Unknown format "{name}"; choose one of {", ".join(DOWNLOADS)}.')
+    format = DOWNLOADS[name]
     query = read_query(request, store)
     view = store.findings(query.run)
-    text = FORMATS[format].write(filter(query.filter().matches, view.findings), view.snapshot.ledger)
-    _, name, media_type = DOWNLOADS[format]
-    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Type": media_type}
+    text = format.write(filter(query.filter().matches, view.findings), view.snapshot.ledger)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{format.file_name}"',
+        "Content-Type": format.media_type,
+    }
     return Response(text.encode(errors="replace"), headers=headers)
 
 

@@ -95,8 +95,7 @@ def _run_message(run_id: str, **fields: Any) -> Message:
 class Feed:
     """The numbered messages of one store. The newest are kept, and each page reads on from where it is."""
 
-    def __init__(self, name: str, reader: StoreReader) -> None:
-        self._name = name
+    def __init__(self, reader: StoreReader) -> None:
         self._watch = StoreWatch(reader)
         self._server = secrets.token_hex(4)  # numbers of another server mean nothing here
         self._messages: deque[str] = deque(maxlen=MAX_MESSAGES)
@@ -139,7 +138,7 @@ class Feed:
     def publish(self, messages: list[Message]) -> None:
         """Send messages to every open page."""
         for message in messages:
-            self._messages.append(json.dumps({"store": self._name, **message}))
+            self._messages.append(json.dumps(message))
             self._last += 1
         if messages:
             self._wake_listeners()

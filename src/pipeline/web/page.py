@@ -25,7 +25,7 @@ from pipeline.app.overview import error_kind
 from pipeline.app.store import RunStore, open_local_store
 from pipeline.engine.ports import UnknownRun
 from pipeline.errors import AwfError
-from pipeline.redaction import PATTERNS_ONLY, Redactor
+from pipeline.redaction import Redactor
 from pipeline.text import format_clock, format_cost, format_duration
 from pipeline.web.live import Feed
 from pipeline.web.security import HEADERS
@@ -76,7 +76,7 @@ class ServedStore(StoreReader):
     def __init__(self, name: str, open_store: OpenStore) -> None:
         super().__init__(open_store)
         self.name = name
-        self.feed = Feed(name, self)
+        self.feed = Feed(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,9 @@ class Site:
     """Everything that is served, and for whom."""
 
     stores: dict[str, ServedStore]
-    read_only: bool = False
-    user: str = ""  # the name under which answers are given unless a form says another
-    redactor: Redactor = PATTERNS_ONLY
+    read_only: bool
+    user: str  # the name under which answers are given unless a form says another
+    redactor: Redactor
 
 
 def serve_stores(stores: Sequence[Path | RunStore], redactor: Redactor) -> dict[str, ServedStore]:
@@ -220,23 +220,12 @@ def _iso(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
 
 
-def _clock(moment: float) -> str:
-    return datetime.fromtimestamp(moment).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
 def _seconds(time: str) -> float:
     """A time of the ledger in seconds; 0 for one that cannot be read, as imported records may have."""
     try:
         return datetime.fromisoformat(time).timestamp()
     except (ValueError, OverflowError):
         return 0.0
-
-
-def _size(count: int) -> str:
-    for unit, size in (("MB", 1_000_000), ("kB", 1_000)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} bytes"
 
 
 def _limit(value: float, name: str) -> str:
@@ -258,15 +247,12 @@ def _environment() -> Environment:
     )
     environment.filters |= {name: getattr(text, name) for name in shared.split()} | {
         "iso": _iso,
-        "clock": _clock,
-        "short_clock": format_clock,
+        "clock": format_clock,
         "kind": error_kind,
-        "size": _size,
         "limit": _limit,
         "location": location_text,
         "seconds": _seconds,
     }
-    environment.tests["match_start"] = str.startswith
     environment.globals |= {"url": url, "now": time.time, "glyphs": GLYPHS}
     environment.globals["ui"] = environment.get_template("ui.html").module  # the macros, for parts too
     return environment

@@ -4,8 +4,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from markupsafe import Markup
 from starlette.requests import Request
@@ -34,23 +33,25 @@ _LINE_KINDS = {"+": "added", "-": "removed", "@": "place"}  # by the first chara
 
 
 def run(request: Request) -> Response:
-    """The page, one of its parts, or the status of the run as JSON."""
+    """The page, one of its parts, or the overview of the run as JSON."""
     store, site, run_id = current_store(request), current_site(request), request.path_params["run"]
     query, part = request.query_params, request.query_params.get("part", "")
     position = store.feed.position  # before the journal is read, so that no later record is missed
     snapshot = store.run(run_id, parse_number(query.get("at", "")))
     if wants_json(request):
-        return JSONResponse(_status_fields(snapshot))
+        return JSONResponse(asdict(snapshot.overview()))
     values = {"store": store, "here": "runs", "position": position, "run": snapshot, "state": snapshot.state}
     if part in ("", "status"):  # of the run as it is now, whichever record the rest of the page shows
         current = snapshot if snapshot.is_latest else store.run(run_id)
         overview = current.overview()
         until = None if store.cluster else overview.until  # a cluster waits for a quota by itself
+        raises = [option.removeprefix("--raise ") for option in overview.resume or () if option.startswith("--raise ")]
         values |= {
             "current": current,
             "overview": overview,
             "commands": resume_commands(run_id, overview.resume or (), until, time.time()),
             "resumes_at": until,
+            "raised": dict(limit.split("=") for limit in raises),
             "gate": read_gate(store, current, site.redactor),
             "status_live": url("s", store.name, "runs", run_id, part="status"),
         }
@@ -68,21 +69,6 @@ def run(request: Request) -> Response:
         values["rounds"] = store.review_rounds(run_id)
         values["rounds_live"] = url("s", store.name, "runs", run_id, part="rounds")
     return render(request, "run.html", values)
-
-
-def _status_fields(snapshot: RunSnapshot) -> dict[str, Any]:
-    state = snapshot.state
-    return {
-        "run_id": state.run_id,
-        "status": snapshot.status,
-        "reason": state.reason,
-        "until": state.until,
-        "stage": state.cursor.stage,
-        "visit": state.cursor.visit,
-        "position": snapshot.history.position,
-        "head": snapshot.head,
-        "driven": snapshot.driven,
-    }
 
 
 # --- what it asks ----------------------------------------------------------------------------------------------------

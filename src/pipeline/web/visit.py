@@ -92,8 +92,7 @@ def text(request: Request) -> Response:
     if after is None:
         return StreamingResponse(_read_log(path, redactor), media_type="text/plain")
     tail = read_tail(name, path, redactor, parse_number(after) or 0)
-    headers = {"X-Awf-End": str(tail.end), "X-Awf-Size": str(tail.size)}
-    return PlainTextResponse(sanitize_block(tail.text), headers=headers)
+    return PlainTextResponse(sanitize_block(tail.text), headers={"X-Awf-End": str(tail.end)})
 
 
 def _find_attempt(request: Request, store: ServedStore, run: RunSnapshot) -> AttemptArtifacts:

@@ -1,6 +1,6 @@
 """A store with runs, and a browser that has the token."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from pipeline.journal.sqlite import SqliteJournal
 from pipeline.web import actions
 from pipeline.web.actions import StartedProcess
 from pipeline.web.app import create_app
+from pipeline.web.security import AccessPolicy
 
 TOKEN = "the-token"  # noqa: S105 - of a server that only this test reaches
 BASE = "http://127.0.0.1:8765"
@@ -78,10 +79,16 @@ def browser(store: Path) -> Iterator[Browser]:
     opened: list[TestClient] = []
 
     def make(
-        *, token: str = TOKEN, stores: tuple[Path, ...] = (), headers: dict[str, str] | None = None, **more: Any
+        *,
+        token: str = TOKEN,
+        stores: tuple[Path, ...] = (),
+        read_only: bool = False,
+        user: str = "",
+        environ: Mapping[str, str] | None = None,
     ) -> TestClient:
-        app = create_app(stores or (store,), token=TOKEN, **more)
-        client = TestClient(app, base_url=BASE, raise_server_exceptions=False, follow_redirects=False, headers=headers)
+        policy = AccessPolicy(TOKEN, "127.0.0.1", 8765, read_only)
+        app = create_app(stores or (store,), policy, user, environ or {})
+        client = TestClient(app, base_url=BASE, raise_server_exceptions=False, follow_redirects=False)
         if token:
             client.cookies.set("awf-8765", token)
         opened.append(client)
