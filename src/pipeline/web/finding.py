@@ -17,7 +17,6 @@ from pipeline.findings.evidence import RepositoryFiles
 from pipeline.findings.formats.json_export import finding_record
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger
 from pipeline.findings.model import Evidence, Finding
-from pipeline.findings.triage import STATUSES
 from pipeline.redaction import Redactor
 from pipeline.text import REPLACEMENT, is_control
 from pipeline.web.findings import read_query
@@ -63,7 +62,6 @@ def finding(request: Request) -> Response:
         "members": ledger.members(found.id),
         "links": list(_links(found, ledger)),
         "last_seen": last_seen(found),
-        "statuses": STATUSES,
         "run_id": run_id,
         "live": url("s", store.name, "findings", found.number, run=run_id, part="details"),
     }

@@ -12,7 +12,6 @@ from starlette.routing import Route
 from pipeline.app.findings.queries import STATE_GROUPS, FindingFilter, finding_row, parse_states
 from pipeline.findings.formats import FORMATS
 from pipeline.findings.model import FindingState, Gate, Severity
-from pipeline.findings.triage import STATUSES
 from pipeline.web.page import ServedStore, current_store, parse_number, render, url, wants_json
 
 PAGE_SIZE = 100
@@ -24,32 +23,29 @@ CHOICES = {  # the values of filters that are the same in every store
 }
 DOWNLOADS = {name: format for name, format in FORMATS.items() if format.label}
 _MAX_SUGGESTED_FILES = 500
-_TEXT_FIELDS = ("run", "severity", "gate", "file", "stage", "reviewer")  # of an address and of a query
+_FILTERS = ("state", "severity", "gate", "file", "stage", "reviewer", "q", "run")
 
 
 @dataclass(frozen=True, slots=True)
 class FindingsQuery:
     """The filters that an address names; an empty one filters nothing."""
 
-    state: str = DEFAULT_STATE
+    state: str = ""  # empty for what needs attention
     severity: str = ""
     gate: str = ""
     file: str = ""
     stage: str = ""
     reviewer: str = ""
-    words: str = ""
-    page: int = 1
+    q: str = ""
     run: str = ""  # whose findings, where each run has its own
+    page: int = 1
 
     @classmethod
     def parse(cls, fields: Mapping[str, str]) -> "FindingsQuery":
         """Read the filters of an address."""
-        return cls(
-            state=fields.get("state") or DEFAULT_STATE,
-            words=fields.get("q", "").strip(),
-            page=parse_number(fields.get("page", "")) or 1,
-            **{name: fields.get(name, "").strip() for name in _TEXT_FIELDS},
-        )
+        values = {name: fields.get(name, "").strip() for name in _FILTERS}
+        state = "" if values["state"] == DEFAULT_STATE else values["state"]
+        return cls(**values | {"state": state}, page=parse_number(fields.get("page", "")) or 1)
 
     @property
     def is_default(self) -> bool:
@@ -58,8 +54,7 @@ class FindingsQuery:
 
     def fields(self) -> dict[str, str]:
         """The filters as fields of an address, without the page."""
-        state = "" if self.state == DEFAULT_STATE else self.state
-        return {"state": state, **{name: getattr(self, name) for name in _TEXT_FIELDS}, "q": self.words}
+        return {name: getattr(self, name) for name in _FILTERS}
 
     def filter(self) -> FindingFilter:
         """The filter for findings; raises a 400 for an unknown state, severity or gate."""
@@ -68,13 +63,13 @@ class FindingsQuery:
             if value and value.replace("-", "_") not in known:
                 raise HTTPException(400, f'Unknown {name} "{value}"; choose one of {", ".join(known)}.')
         return FindingFilter(
-            states=parse_states((self.state,)),
+            states=parse_states((self.state or DEFAULT_STATE,)),
             severities=frozenset(map(Severity, self.severity.split())),
             gates=frozenset(map(Gate, self.gate.split())),
             files=(self.file,) if self.file else (),
             stages=frozenset({self.stage} - {""}),
             reviewers=frozenset({self.reviewer} - {""}),
-            words=tuple(self.words.split()),
+            words=tuple(self.q.split()),
         )
 
 
@@ -105,7 +100,6 @@ def findings(request: Request) -> Response:
             "reviewer": view.reviewers,
             "file": view.files[:_MAX_SUGGESTED_FILES],
         },
-        "statuses": STATUSES,
         "downloads": DOWNLOADS,
         "live": url("s", store.name, "findings", **query.fields(), page=query.page, part="rows"),
     }

@@ -3,7 +3,7 @@
 import os
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from markupsafe import Markup
@@ -160,22 +160,12 @@ def _stage_marks(run: RunSnapshot, store: str) -> Iterator[tuple[str, StageMark]
 
 
 @dataclass(frozen=True, slots=True)
-class TimelineRow:
-    """A visit with its bar, or a note."""
-
-    at: float
-    note: str = ""
-    visit: VisitRecord | None = None
-    status: str = ""
-    left: float = 0.0
-    width: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Timeline:
     """One page of visits and notes, newest first."""
 
-    rows: tuple[TimelineRow, ...]
+    rows: Sequence[
+        tuple[VisitRecord | RunNote, str, float, float]
+    ]  # with the status of a visit, and its bar: left, width
     first: int  # of all rows, oldest first and counted from 0
     end: int
     total: int
@@ -197,13 +187,11 @@ def build_timeline(run: RunSnapshot, now: float, stage: str = "", before: int = 
     end = min(before, len(entries)) if before > 0 else len(entries)
     first = max(end - PAGE_SIZE, 0)
     axis = _Axis(entries[first:end], run.state, now)
-    rows = list[TimelineRow]()
-    for entry in reversed(entries[first:end]):
-        if isinstance(entry, RunNote):
-            rows.append(TimelineRow(entry.at, note=entry.text))
-        else:
-            rows.append(TimelineRow(entry.began, "", entry, visit_status(entry, run), *axis.bar(entry)))
-    return Timeline(tuple(rows), first, end, len(entries), stage)
+    rows = [
+        (entry, "", 0.0, 0.0) if isinstance(entry, RunNote) else (entry, visit_status(entry, run), *axis.bar(entry))
+        for entry in reversed(entries[first:end])
+    ]
+    return Timeline(rows, first, end, len(entries), stage)
 
 
 def visit_status(visit: VisitRecord, run: RunSnapshot) -> str:
