@@ -36,9 +36,7 @@ _MAX_OUTPUT = 4_000  # bytes of a process's output that an error shows
 
 def start_page(request: Request) -> Response:
     """The page with the workflows."""
-    store = current_store(request)
-    values = {"store": store, "here": "start", "choices": _workflows(store), "agents": AGENTS}
-    return render(request, "start.html", values)
+    return render(request, "start.html", {"choices": _workflows(current_store(request)), "agents": AGENTS})
 
 
 def start(request: Request, form: Form) -> Response:
@@ -80,8 +78,7 @@ def answer(request: Request, form: Form) -> Response:
     except InvalidAnswer as error:
         raise AwfError(error.message, help="go back and say why in the field above the options") from None
     except AlreadyAnswered as error:
-        values = {"store": store, "here": "runs", "run_id": run_id, "kept": error.kept, "yours": form}
-        return render(request, "already_answered.html", values, 409)
+        return render(request, "already_answered.html", {"run_id": run_id, "kept": error.kept, "yours": form}, 409)
     if not receipt.driven and form.get("resume"):
         _resume(store, store.run(run_id), [])
     return _to_run(store, run_id)

@@ -20,18 +20,7 @@ from starlette.types import Receive, Scope, Send
 from pipeline.app.store import RunStore
 from pipeline.errors import AwfError
 from pipeline.redaction import redactor_of
-from pipeline.web import actions, finding, findings, run, runs, triage, visit
-from pipeline.web.page import (
-    ERROR_HANDLERS,
-    WEB,
-    Site,
-    current_site,
-    current_store,
-    error_page,
-    render,
-    serve_stores,
-    url,
-)
+from pipeline.web import actions, finding, findings, page, run, runs, triage, visit
 from pipeline.web.security import ANY_HOST, AccessPolicy, SecurityMiddleware
 
 DEFAULT_PORT = 8765
@@ -45,37 +34,34 @@ def create_app(
     """The dashboard for these stores; `app.state.site` is what its pages work with."""
     app = Starlette(
         routes=ROUTES,
-        middleware=[Middleware(SecurityMiddleware, policy=policy, refuse=error_page)],
-        exception_handlers=ERROR_HANDLERS,
+        middleware=[Middleware(SecurityMiddleware, policy=policy, refuse=page.error_page)],
+        exception_handlers=page.ERROR_HANDLERS,
         lifespan=_lifespan,
     )
     redactor = redactor_of(environ)
-    app.state.site = Site(serve_stores(stores, redactor), policy.read_only, user, redactor)
+    app.state.site = page.Site(page.serve_stores(stores, redactor), policy.read_only, user, redactor)
     return app
 
 
 def index(request: Request) -> Response:
-    """All stores; the runs of the only one if there is just one."""
-    stores = current_site(request).stores
-    if len(stores) == 1:
-        return RedirectResponse(url("s", *stores, "runs"), 303)
-    return render(request, "stores.html", {"stores": stores.values()})
-
-
-def store_index(request: Request) -> Response:
-    """The runs of a store."""
-    return RedirectResponse(url("s", current_store(request).name, "runs"), 303)
+    """All stores; the runs of one if it is the only one, or the address names it."""
+    stores = page.current_site(request).stores
+    names = [page.current_store(request).name] if request.path_params else list(stores)
+    if len(names) == 1:
+        return RedirectResponse(page.url("s", *names, "runs"), 303)
+    return page.render(request, "stores.html", {"stores": stores.values()})
 
 
 def connection(request: Request) -> Response:
     """The part of every page that says which part of a cluster does not answer."""
-    return render(request, "connection.html", {"store": current_store(request)})
+    page.current_store(request)
+    return page.render(request, "connection.html", {})
 
 
 async def events(request: Request) -> Response:
     """The messages after the position that a page has: that of its last message, or that at which it was made."""
     after = request.headers.get("last-event-id") or request.query_params.get("after", "")
-    return _EventStream(current_store(request).feed.listen(after), ping=15, send_timeout=SEND_TIMEOUT)
+    return _EventStream(page.current_store(request).feed.listen(after), ping=15, send_timeout=SEND_TIMEOUT)
 
 
 class _EventStream(EventSourceResponse):
@@ -89,12 +75,12 @@ class _EventStream(EventSourceResponse):
 # A page is a plain function: Starlette runs it in a thread. `finding` matches any name, so it comes after `triage`.
 _PAGES = (runs, run, visit, actions, findings, triage, finding)
 ROUTES = [
-    Mount("/static", StaticFiles(directory=WEB / "static"), name="static"),
+    Mount("/static", StaticFiles(directory=page.WEB / "static"), name="static"),
     Route("/", index),
-    Route("/s/{store}", store_index),
+    Route("/s/{store}", index),
     Route("/s/{store}/connection", connection),
     Route("/s/{store}/events", events),
-    *(route for page in _PAGES for route in page.ROUTES),
+    *(route for module in _PAGES for route in module.ROUTES),
 ]
 
 

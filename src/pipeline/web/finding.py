@@ -40,7 +40,6 @@ class Excerpt:
 def finding(request: Request) -> Response:
     """The page, or the whole record as JSON."""
     store, name = current_store(request), request.path_params["name"]
-    position = store.feed.position
     run_id = read_query(request, store).run
     ledger = store.findings(run_id).snapshot.ledger
     found = ledger.find(name)
@@ -51,9 +50,6 @@ def finding(request: Request) -> Response:
         return JSONResponse(finding_record(found, ledger))
     leader = ledger.leader(found.id)
     values = {
-        "store": store,
-        "here": "findings",
-        "position": position,
         "finding": found,
         "ledger": ledger,
         "excerpts": read_excerpts(found, store.root, current_site(request).redactor),

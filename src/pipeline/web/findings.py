@@ -77,7 +77,6 @@ def findings(request: Request) -> Response:
     """The page, or the same as JSON."""
     store = current_store(request)
     query = read_query(request, store)
-    position = store.feed.position  # before the ledger is read, so that no later line is missed
     view = store.findings(query.run)
     matching = list(filter(query.filter().matches, view.findings))
     shown = matching[(query.page - 1) * PAGE_SIZE : query.page * PAGE_SIZE]
@@ -86,9 +85,6 @@ def findings(request: Request) -> Response:
         rows = [finding_row(finding, view.snapshot.ledger) for finding in shown]
         return JSONResponse({"findings": rows, "total": len(matching), "page": query.page, "pages": pages})
     values = {
-        "store": store,
-        "here": "findings",
-        "position": position,
         "query": query,
         "view": view,
         "rows": shown,

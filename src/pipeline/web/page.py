@@ -114,11 +114,15 @@ def current_site(request: Request) -> Site:
 
 
 def current_store(request: Request) -> ServedStore:
-    """The store that a request's path names; raises a 404 for an unknown one."""
+    """The store that a request's path names; raises a 404 for an unknown one.
+
+    Every page calls this before it reads anything: the page needs the messages after this moment.
+    """
     name = request.path_params["store"]
     store = current_site(request).stores.get(name)
     if store is None:
         raise HTTPException(404, f'There is no store "{name}" here.')
+    request.state.position = store.feed.position
     return store
 
 
@@ -165,9 +169,10 @@ def url(*parts: object, **query: object) -> str:
 def render(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> HTMLResponse:
     """A page; with `?part=NAME` only that block of it, which is how a live part is fetched again."""
     found = _templates.get_template(template)
-    context = {"site": current_site(request), "store": None, "here": "", **values}
-    if context["store"] is not None:
-        context.setdefault("position", context["store"].feed.position)
+    site, path = current_site(request), request.url.path
+    store = site.stores.get(request.path_params.get("store", ""))
+    position = getattr(request.state, "position", "")  # none: the page loads its parts again
+    context = {"site": site, "store": store, "position": position, "here": path.split("/")[3:4], **values}
     part = found.blocks.get(request.query_params.get("part", ""))
     html = found.render(context) if part is None else "".join(part(found.new_context(context)))
     return HTMLResponse(html, status)
@@ -178,8 +183,7 @@ def error_page(request: Request, status: int, title: str, problem: str, advice: 
     if wants_json(request):
         printed = {"output": output} if output else {}
         return JSONResponse({"error": problem, "help": advice, **printed}, status)
-    store = current_site(request).stores.get(request.path_params.get("store", ""))
-    values = {"title": title, "problem": problem, "advice": advice, "output": output, "store": store}
+    values = {"title": title, "problem": problem, "advice": advice, "output": output}
     return render(request, "error.html", values, status)
 
 
@@ -202,7 +206,7 @@ async def on_awf_error(request: Request, error: AwfError) -> Response:
 
 async def on_crash(request: Request, error: Exception) -> Response:
     """The page for a bug of ours. It is made outside of all middleware, so it sets the headers itself."""
-    problem = f"This page could not be made: {type(error).__name__}. Nothing was changed."
+    problem = f"This page failed with {type(error).__name__}."
     advice = "The terminal of awf serve has the details; please add them to a bug report. Other pages still work."
     page = error_page(request, 500, _TITLES[500], problem, advice)
     page.headers.update(HEADERS)

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from markupsafe import Markup
 from starlette.requests import Request
@@ -29,6 +30,7 @@ from pipeline.web.store import RunSnapshot
 PAGE_SIZE = 100  # visits and notes
 BAR_UNITS = 1000  # the width of all bars together
 _MIN_BAR = 6.0  # units; a shorter bar would be invisible
+TimelineRow = tuple[VisitRecord | RunNote, str, float, float]  # of a visit: its status, and its bar's left and width
 _LINE_KINDS = {"+": "added", "-": "removed", "@": "place"}  # by the first character of a line of a patch
 
 
@@ -36,11 +38,10 @@ def run(request: Request) -> Response:
     """The page, one of its parts, or the overview of the run as JSON."""
     store, site, run_id = current_store(request), current_site(request), request.path_params["run"]
     query, part = request.query_params, request.query_params.get("part", "")
-    position = store.feed.position  # before the journal is read, so that no later record is missed
     snapshot = store.run(run_id, parse_number(query.get("at", "")))
     if wants_json(request):
         return JSONResponse(asdict(snapshot.overview()))
-    values = {"store": store, "here": "runs", "position": position, "run": snapshot, "state": snapshot.state}
+    values: dict[str, Any] = {"run": snapshot, "state": snapshot.state}
     if part in ("", "status"):  # of the run as it is now, whichever record the rest of the page shows
         current = snapshot if snapshot.is_latest else store.run(run_id)
         overview = current.overview()
@@ -163,9 +164,7 @@ def _stage_marks(run: RunSnapshot, store: str) -> Iterator[tuple[str, StageMark]
 class Timeline:
     """One page of visits and notes, newest first."""
 
-    rows: Sequence[
-        tuple[VisitRecord | RunNote, str, float, float]
-    ]  # with the status of a visit, and its bar: left, width
+    rows: Sequence[TimelineRow]
     first: int  # of all rows, oldest first and counted from 0
     end: int
     total: int

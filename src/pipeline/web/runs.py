@@ -17,7 +17,6 @@ PAGE_SIZE = 100
 def runs(request: Request) -> Response:
     """The page, or the same as JSON."""
     store = current_store(request)
-    position = store.feed.position  # before the journal is read, so that no later record is missed
     status, words = request.query_params.get("status", ""), request.query_params.get("q", "").strip()
     page = parse_number(request.query_params.get("page", "")) or 1
     matching = ((run, rounds) for run, rounds in store.runs() if _matches(run, status, words))
@@ -27,9 +26,6 @@ def runs(request: Request) -> Response:
     if wants_json(request):
         return JSONResponse({"runs": [{**asdict(run), "rounds": rounds} for run, rounds in rows], "more": more})
     values = {
-        "store": store,
-        "here": "runs",
-        "position": position,
         "rows": rows,
         "more": more,
         "status": status,

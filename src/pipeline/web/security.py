@@ -48,8 +48,8 @@ _READ_ONLY = (
 )
 _OTHER_SITE = (
     403,
-    "Not from this page",
-    "A page of another site requested a change, and was refused.",
+    "Request from another site",
+    "A change was requested by a page that is not of this server, and was refused.",
     "Open the page here and try again.",
 )
 

@@ -55,7 +55,7 @@ def preview(request: Request, fields: Form) -> Response:
     store, form = _writable_store(request), TriageForm.parse(fields)
     now = timestamp(datetime.now(UTC))
     result = plan_triage(form.choose, form.request, store.findings().snapshot, now)
-    return _respond(request, store, form, result, planned=True)
+    return _respond(request, form, result, planned=True)
 
 
 def triage(request: Request, fields: Form) -> Response:
@@ -67,7 +67,7 @@ def triage(request: Request, fields: Form) -> Response:
     result = apply_triage(form.choose, form.request, store.directory, store.root, now, agreed=form.agreed)
     if result.moves and not result.refused and not form.agreed and not wants_json(request):
         return RedirectResponse(url("s", store.name, "findings", result.moves[0].finding.number), 303)
-    return _respond(request, store, form, result, planned=False)
+    return _respond(request, form, result, planned=False)
 
 
 def split(request: Request, fields: Form) -> Response:
@@ -92,13 +92,10 @@ def _writable_store(request: Request) -> ServedStore:
     return store
 
 
-def _respond(
-    request: Request, store: ServedStore, form: TriageForm, result: TriageResult, *, planned: bool
-) -> Response:
+def _respond(request: Request, form: TriageForm, result: TriageResult, *, planned: bool) -> Response:
     if wants_json(request):
         return JSONResponse({**result.as_json("planned" if planned else "applied"), "seal": result.digest})
-    values = {"store": store, "here": "findings", "form": form, "result": result, "planned": planned}
-    return render(request, "triage.html", values)
+    return render(request, "triage.html", {"form": form, "result": result, "planned": planned})
 
 
 _FINDINGS = "/s/{store}/findings"

@@ -27,7 +27,6 @@ from pipeline.web.run import visit_status
 from pipeline.web.store import RunSnapshot
 
 MAX_TAIL = 64 * 1024  # bytes of a log that a page shows
-MAX_TEXT = 100_000  # characters of a prompt or an answer that a page shows
 _CHUNK = 256 * 1024
 
 
@@ -45,7 +44,6 @@ class LogTail:
 def visit(request: Request) -> Response:
     """The page of a visit, or its live part."""
     store, redactor = current_store(request), current_site(request).redactor
-    position = store.feed.position
     run = store.run(request.path_params["run"])
     found = _find_attempt(request, store, run)
     outcome = found.outcome
@@ -56,9 +54,6 @@ def visit(request: Request) -> Response:
     attempt = parse_number(request.query_params.get("attempt", ""))
     address = {"stage": found.stage, "visit": found.visit, "attempt": attempt}
     values: dict[str, Any] = {
-        "store": store,
-        "here": "runs",
-        "position": position,
         "run": run,
         "found": found,
         **texts,
@@ -71,7 +66,6 @@ def visit(request: Request) -> Response:
         "after": visits[index + 1] if index + 1 < len(visits) else None,
         "address": address,
         "live": url("s", store.name, "runs", found.run_id, "visit", **address, part="visit"),
-        "max_text": MAX_TEXT,
         "running": not found.done and bool(run.driven),
     }
     return render(request, "visit.html", values)
@@ -100,7 +94,7 @@ def _find_attempt(request: Request, store: ServedStore, run: RunSnapshot) -> Att
     query = request.query_params
     stage, number = query.get("stage", ""), parse_number(query.get("visit", ""))
     if not stage or not number:
-        raise HTTPException(404, "The address names no visit: it needs a stage and a number.")
+        raise HTTPException(404, "The address must name a stage and the number of a visit.")
     found = find_artifacts(store.directory, run.history, stage, number, parse_number(query.get("attempt", "")))
     with store.open() as runs:
         runs.fetch_files(found)

@@ -217,4 +217,4 @@ def test_texts_of_a_run_are_escaped(browser: Browser, writer: RunWriter) -> None
         assert "<img" not in text
         assert "style=" not in text
         assert "<style" not in text
-        assert "&lt;script&gt;" in text or "names no visit" in text
+        assert "&lt;script&gt;" in text or "must name a stage" in text
