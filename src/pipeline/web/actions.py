@@ -174,26 +174,20 @@ def start_process(arguments: Sequence[str], store: Path, run_id: str, cwd: Path)
 
 def _wait_until_started(started: StartedProcess, store: ServedStore, run_id: str, head: int) -> None:
     """Wait until the run has a record after `head`, or is driven again; raise NotStarted if that does not happen."""
-    for _ in range(int(_TIMEOUT / _POLL_INTERVAL)):
-        ended = started.process.poll() is not None
+    deadline, ended = time.monotonic() + _TIMEOUT, False
+    while not ended and time.monotonic() < deadline:
+        time.sleep(_POLL_INTERVAL)
+        ended = started.process.poll() is not None  # before the journal is read: it may have recorded something
         with store.open() as runs:
             runs.refresh(run_id)
             if store.heads().get(run_id, 0) > head or (head > 0 and runs.driven_status(run_id)):
                 return
-        if ended and started.process.returncode == 0:  # it has handed the run to a cluster
-            return
-        if ended:
-            raise NotStarted(
-                "the process ended before it recorded anything",
-                help="its output may show why; the run was not changed",
-                output=started.output(),
-            )
-        time.sleep(_POLL_INTERVAL)
-    raise NotStarted(
-        f"the process has recorded nothing in {_TIMEOUT:g} seconds",
-        help="it still runs; its run appears in the list of runs",
-        output=started.output(),
-    )
+    if not ended:
+        problem = f"the process has recorded nothing in {_TIMEOUT:g} seconds"
+        raise NotStarted(problem, "it still runs; its run appears in the list of runs", started.output())
+    if started.process.returncode:  # 0: it has handed the run to a cluster
+        problem = "the process ended before it recorded anything"
+        raise NotStarted(problem, "its output may show why; the run was not changed", started.output())
 
 
 _RUN = "/s/{store}/runs/{run}"

@@ -133,7 +133,7 @@ class Feed:
         self._closed.set()
         self._wake_listeners()
         if self._polling is not None:
-            await self._polling
+            await asyncio.wait([self._polling])  # if it crashed, asyncio reports that; the server still stops
 
     def publish(self, messages: list[Message]) -> None:
         """Send messages to every open page."""

@@ -169,10 +169,14 @@ def url(*parts: object, **query: object) -> str:
 def render(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> HTMLResponse:
     """A page; with `?part=NAME` only that block of it, which is how a live part is fetched again."""
     found = _templates.get_template(template)
-    site, path = current_site(request), request.url.path
-    store = site.stores.get(request.path_params.get("store", ""))
-    position = getattr(request.state, "position", "")  # none: the page loads its parts again
-    context = {"site": site, "store": store, "position": position, "here": path.split("/")[3:4], **values}
+    site = current_site(request)
+    context = {
+        "site": site,
+        "store": site.stores.get(request.path_params.get("store", "")),
+        "position": getattr(request.state, "position", ""),  # without one a page loads its parts again
+        "here": request.url.path.split("/")[3:4],  # such as ["runs"]
+        **values,
+    }
     part = found.blocks.get(request.query_params.get("part", ""))
     html = found.render(context) if part is None else "".join(part(found.new_context(context)))
     return HTMLResponse(html, status)

@@ -225,6 +225,20 @@ def test_closing_ends_all_streams(store: Path) -> None:
     served(store, use)
 
 
+def test_a_feed_that_crashes_ends_its_streams(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No page looks connected to a feed that sends nothing any more, and the server can still be stopped."""
+
+    def crash(_: live.StoreWatch) -> list[live.Message]:
+        raise RuntimeError
+
+    async def use(feed: Feed) -> None:
+        monkeypatch.setattr(live.StoreWatch, "poll", crash)
+        with pytest.raises(StopAsyncIteration):
+            await take(feed.listen(feed.position))
+
+    served(store, use)
+
+
 def test_a_stuck_connection_is_dropped(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A page that takes no messages is disconnected without an error."""
     monkeypatch.setattr(app, "SEND_TIMEOUT", 0.01)
