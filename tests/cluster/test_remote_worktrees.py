@@ -1,16 +1,15 @@
 """Worktrees shared through a git remote: the next worker continues from exactly the commit that the last one made."""
 
 import signal
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.cluster.lab import Lab, wait_until
+from tests.cluster.lab import FAST_RETRIES, Lab, wait_until
 
-from pipeline.cluster.remote_worktrees import push_start
 from pipeline.engine.context import Key
 from pipeline.engine.state import RunStatus, State
-from pipeline.redaction import PATTERNS_ONLY
 
 BODY = """
 stage "ws" kind="workspace.create"
@@ -52,10 +51,8 @@ def project(lab: Lab, tmp_path: Path) -> Path:
 
 
 def start(lab: Lab, project: Path, source: str = WORKFLOW) -> None:
-    record = lab.creation("r", source, cwd=project)
-    remote = lab.loop.call(push_start(project, lab.environ, "origin", record.run_id))
-    options = {**record.options, "remote": remote.model_dump()}
-    lab.loop.call(lab.cluster.start(record.model_copy(update={"options": options}), PATTERNS_ONLY))
+    remote = FAST_RETRIES.with_option("remote", "test", "origin")
+    lab.store.start(lab.creation("r", source, cwd=project), replace(lab.runtime, settings=remote))
 
 
 def output(lab: Lab, stage: str) -> str:

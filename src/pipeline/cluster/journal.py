@@ -15,11 +15,12 @@ from dataclasses import asdict, dataclass
 
 from pipeline.cluster.messages import AttemptRequest
 from pipeline.cluster.object_store import ObjectStore, StoreUnavailable
-from pipeline.engine.ports import CancelRequest, HumanAnswer, JournalEntry, UnknownRun
+from pipeline.engine.ports import HumanAnswer, JournalEntry, UnknownRun
 from pipeline.engine.records import AnyRecord, AttemptFailed, BranchCompleted, StageErrored, VisitStarted
 from pipeline.errors import AwfError
 from pipeline.journal import check_run_id, run_exists
 from pipeline.journal.codec import ATTACHMENT_ERRORS, damaged_record, decode, encode, pack_text, unpack_text
+from pipeline.journal.memory import MemoryMailbox
 
 INDEX = "index/"  # the prefix of the keys that list the runs in the order they were created
 _BATCH = 100  # objects fetched at once
@@ -236,10 +237,11 @@ def _may_precede(record: AnyRecord, branch: AttemptRequest) -> bool:
             return False
 
 
-class SharedMailbox:
-    """Answers and cancel requests for the runs of a cluster. The first answer to a visit stays."""
+class SharedMailbox(MemoryMailbox):
+    """Answers for the runs of a cluster. The first answer to a visit stays; cancel requests go to the server."""
 
     def __init__(self, store: ObjectStore) -> None:
+        super().__init__()
         self._store = store
 
     def put_answer(self, answer: HumanAnswer) -> HumanAnswer:
@@ -252,25 +254,9 @@ class SharedMailbox:
         body = self._store.find(_answer_key(run_id, stage, visit))
         return HumanAnswer(**json.loads(body)) if body else None
 
-    def put_cancel_request(self, request: CancelRequest) -> None:
-        number = self.cancel_requests(request.run_id) + 1
-        while not self._store.create(_cancel_key(request.run_id, number), json.dumps(asdict(request)).encode()):
-            number += 1
-
-    def cancel_request(self, run_id: str, after: int) -> CancelRequest | None:
-        body = self._store.find(_cancel_key(run_id, after + 1))
-        return CancelRequest(**json.loads(body)) if body else None
-
-    def cancel_requests(self, run_id: str) -> int:
-        return len(self._store.names(f"runs/{run_id}/cancellations/"))
-
 
 def _answer_key(run_id: str, stage: str, visit: int) -> str:
     return f"runs/{run_id}/answers/{stage}/{visit}"
-
-
-def _cancel_key(run_id: str, number: int) -> str:
-    return f"runs/{run_id}/cancellations/{number:04d}"
 
 
 def save_resume_records(store: ObjectStore, run_id: str, records: Iterable[AnyRecord]) -> str:
