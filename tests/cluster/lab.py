@@ -25,7 +25,7 @@ from pipeline.cluster.client import ClusterStore
 from pipeline.cluster.messages import Timeouts, WorkflowResult
 from pipeline.cluster.object_store import open_object_store
 from pipeline.cluster.server import Address, LoopThread, connect
-from pipeline.cluster.worker import WorkerOptions, run_worker
+from pipeline.cluster.worker import run_worker
 from pipeline.cluster.workflow import RunWorkflow
 from pipeline.engine.records import AnyRecord, RunCreated, VisitCompleted
 from pipeline.engine.state import RunStatus, State, apply, begin
@@ -72,13 +72,13 @@ class Lab:
         """The options by which a command finds this cluster."""
         return ("--on", self.url, "--artifacts", str(self.shared), "--queue", self.queue)
 
-    def worker(self, name: str, **options: Any) -> None:
+    def worker(self, name: str, grace: float = 5.0) -> None:
         """Start a worker in this process, with a directory of its own."""
         client = self.loop.call(connect(Address.read(self.url), self.environ))
         stop, runtime = asyncio.Event(), Runtime(self.folder / name, self.environ, settings=FAST_RETRIES)
-        chosen = WorkerOptions(**{"queue": self.queue, "concurrency": 20, "grace": 5.0, **options})
-        store = open_object_store(str(self.shared))
-        self._workers[name] = (stop, self.loop.submit(run_worker(client, store, runtime, chosen, stop)))
+        objects = open_object_store(str(self.shared))
+        work = run_worker(client, objects, runtime, stop, queue=self.queue, slots=20, grace=grace)
+        self._workers[name] = (stop, self.loop.submit(work))
 
     def stop_worker(self, name: str) -> None:
         """Stop a worker and wait until it is gone."""

@@ -94,24 +94,24 @@ class WorkerRuns:
         async with run.restoring:
             if run.restored == run.commits() or (run.restored and run.active > 1):  # other branches use them
                 return
-            commits = run.commits()
+            commits, state, workspace = run.commits(), run.state, run.state.workspace
+            directory = workspace.path if workspace else state.cwd
             if run.worktrees:
                 await run.worktrees.restore_run(run.local_state())
-            else:
-                await self._restore_shared_directory(run.state)
+            elif not directory.is_dir():
+                raise AwfError(
+                    f"there is no directory {directory} on this worker",
+                    help="make it available on every worker, or start runs with --remote",
+                )
+            elif workspace:
+                worktrees = GitWorktrees(directory.parent, dict(self._runtime.environ))
+                await worktrees.restore(workspace, f"{state.run_id}/{state.cursor.stage}-{state.cursor.visit}")
             run.restored = commits
 
-    async def _restore_shared_directory(self, state: State) -> None:
-        workspace = state.workspace
-        directory = workspace.path if workspace else state.cwd
-        if not directory.is_dir():
-            raise AwfError(
-                f"there is no directory {directory} on this worker",
-                help="make it available on every worker, or start runs with --remote",
-            )
-        if workspace:
-            worktrees = GitWorktrees(directory.parent, dict(self._runtime.environ))
-            await worktrees.restore(workspace, f"{state.run_id}/{state.cursor.stage}-{state.cursor.visit}")
+    def mark_restored(self, run_id: str) -> None:
+        """Note that the files of a run are where its records say, because a stage that ran here has left them there."""
+        run = self.get(run_id)
+        run.restored = run.commits()
 
     def executor(self, run: WorkerRun, journal: FencedJournal) -> StageExecutor:
         """Return what carries out the next commands of a run."""
