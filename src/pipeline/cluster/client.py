@@ -33,19 +33,15 @@ from pipeline.cluster.remote_worktrees import push_start
 from pipeline.cluster.server import Address, LoopThread, ServerUnreachable, connect
 from pipeline.cluster.workflow import RunWorkflow
 from pipeline.engine.context import Key
-from pipeline.engine.driver import Plugins, event_data
+from pipeline.engine.driver import Plugins, record_events
 from pipeline.engine.events import EventKind
 from pipeline.engine.machine import FanOut, Visit, decide
-from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import CancelRequest, HumanAnswer, Journal, RunIsOwned
 from pipeline.engine.records import (
     AnyRecord,
-    AttemptFailed,
-    BranchCompleted,
     RunCreated,
     RunResumed,
     RunWaiting,
-    StageErrored,
     VisitCompleted,
 )
 from pipeline.engine.state import RunStatus, State, apply, begin
@@ -63,7 +59,6 @@ _POLL_INTERVAL = 0.25  # seconds between two reads of the journal of a run that 
 _POLLS_PER_OUTPUT = 4  # polls, after which the server is asked what stages print
 
 T = TypeVar("T")
-_EventArguments = tuple[str, str, int, dict[str, Any]]
 
 
 class NoWorkflow(AwfError):
@@ -313,33 +308,17 @@ class RunFollower:
         self._plugins.emit(kind, self._state, stage, visit, **data)
 
 
-def _events(record: AnyRecord, before: State, after: State) -> Iterator[_EventArguments]:
+def _events(record: AnyRecord, before: State, after: State) -> Iterator[tuple[str, str, int, Mapping[str, Any]]]:
     """Return the events of a record that turned one state into another."""
-    match record:
-        case RunCreated() | RunResumed():
-            kind = EventKind.RUN_STARTED if isinstance(record, RunCreated) else EventKind.RUN_RESUMED
-            yield kind, *after.cursor, {"goal": after.goal, "workflow": after.workflow.name}
-        case AttemptFailed():
-            data = {"attempt": record.attempt, "reason": record.outcome.reason, "delay": record.delay}
-            yield EventKind.STAGE_RETRYING, record.stage, record.visit, data
-        case StageErrored():
-            data = {"attempt": record.attempt, **event_data(record.outcome)}
-            yield EventKind.STAGE_ERRORED, record.stage, record.visit, data
-        case BranchCompleted():
-            yield _done_event(record.outcome, record.branch, record.branch_visit)
-        case VisitCompleted():
-            visit = (record.stage, record.visit)
-            if record.option:
-                by = str(record.outcome.updates.get(Key.HUMAN_BY, ""))
-                yield EventKind.HUMAN_ANSWERED, *visit, {"option": record.option, "by": by}
-            yield EventKind.CHECKPOINT_SAVED, *visit, {}
-            yield _done_event(record.outcome, *visit, to=record.chosen.target, why=record.chosen.reason)
-            for name, data in commit_events(before.context, after.context):
-                yield name, *visit, data
-        case RunWaiting():
-            yield EventKind.HUMAN_ASKED, record.stage, record.visit, {}
-
-
-def _done_event(outcome: Outcome, stage: str, visit: int, **data: Any) -> _EventArguments:
-    kind = EventKind.STAGE_COMPLETED if outcome.status.passes else EventKind.STAGE_FAILED
-    return kind, stage, visit, {**event_data(outcome), **data}
+    if isinstance(record, RunCreated | RunResumed):
+        kind = EventKind.RUN_STARTED if isinstance(record, RunCreated) else EventKind.RUN_RESUMED
+        yield kind, *after.cursor, {"goal": after.goal, "workflow": after.workflow.name}
+    if isinstance(record, RunWaiting):
+        yield EventKind.HUMAN_ASKED, record.stage, record.visit, {}
+    if isinstance(record, VisitCompleted) and record.option:
+        by = str(record.outcome.updates.get(Key.HUMAN_BY, ""))
+        yield EventKind.HUMAN_ANSWERED, record.stage, record.visit, {"option": record.option, "by": by}
+    yield from record_events(record)
+    if isinstance(record, VisitCompleted):
+        for name, data in commit_events(before.context, after.context):
+            yield name, record.stage, record.visit, data
