@@ -65,10 +65,11 @@ def waits_at_visit(visit: int, state: State) -> bool:
 
 
 def test_another_worker_continues_from_the_same_commit(lab: Lab, project: Path, tmp_path: Path) -> None:
-    """After its worker is gone, another has the same files, and the merge reaches the remote."""
+    """Every commit is pushed, so after its worker is gone, another has the files, and the merge reaches the remote."""
     start(lab, project)
     assert lab.stopped().status is RunStatus.WAITING
-    commit = lab.state("r").context.get(Key.WORKSPACE_COMMIT)
+    commit, remote = lab.state("r").context.get(Key.WORKSPACE_COMMIT), tmp_path / "shared.git"
+    assert lab.git("rev-parse", f"awf/{lab.id('r')}", cwd=remote) == commit
     lab.stop_worker("w1")
     lab.worker("w2")
     lab.answer("r", "yes")
@@ -77,19 +78,8 @@ def test_another_worker_continues_from_the_same_commit(lab: Lab, project: Path, 
     assert (head, files) == (commit, ["linted", "tested"])
     assert where.startswith(str(tmp_path / "w2"))
     assert output(lab, "after").strip() == "built"
-    remote = tmp_path / "shared.git"
     assert lab.git("show", "main:tested.txt", cwd=remote) == "tested"
     assert f"awf/{lab.id('r')}" not in lab.git("branch", cwd=remote)
-
-
-def test_every_stage_is_pushed(lab: Lab, project: Path, tmp_path: Path) -> None:
-    """The run's branch at the remote is the commit of its last record."""
-    start(lab, project)
-    lab.stopped()
-    branch = lab.git("rev-parse", f"awf/{lab.id('r')}", cwd=tmp_path / "shared.git")
-    assert branch == lab.state("r").context.get(Key.WORKSPACE_COMMIT)
-    lab.answer("r", "yes")
-    lab.ended()
 
 
 def test_stages_stay_with_the_worker_that_has_the_files(lab: Lab, project: Path) -> None:

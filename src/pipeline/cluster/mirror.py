@@ -19,11 +19,11 @@ from typing import Any
 
 from pipeline.app.history import AttemptArtifacts
 from pipeline.app.overview import status_after
-from pipeline.app.store import AnswerReceipt
 from pipeline.cluster.client import WORKFLOW_ID, ClusterStore, open_cluster
 from pipeline.cluster.journal import INDEX, JournalObject, SharedJournal, parse_index_name
 from pipeline.cluster.messages import WORKFLOW
 from pipeline.cluster.object_store import ObjectStore, StoreUnavailable
+from pipeline.engine.ports import HumanAnswer
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError
 from pipeline.journal import check_run_id
@@ -233,7 +233,6 @@ class MirroredStore(ClusterStore):
         self._updating = Lock()  # one thread at a time uses the mirror's database
 
     def driven_status(self, run_id: str) -> bool | None:
-        """Return whether workers run a run, or will without being asked; None if that is not known."""
         status = self._mirror.status(run_id)
         if self._unavailable or status is None:
             return None
@@ -245,17 +244,14 @@ class MirroredStore(ClusterStore):
         return is_open
 
     def connection_problem(self) -> str:
-        """Return which part of the cluster does not respond; empty if all do."""
         return "; ".join(self._unavailable.values())
 
     def run_problems(self) -> Sequence[str]:
-        """Return what is wrong with the records of some runs."""
         problems = self._mirror.problems()
         more = len(problems) - _MOST_PROBLEMS
         return [*problems[:_MOST_PROBLEMS], *([f"and {more} more runs have damaged records"] if more > 0 else [])]
 
     def runs_with_findings(self) -> Sequence[str]:
-        """Return the runs that have findings, newest first."""
         return self._mirror.runs_with_findings()
 
     def ledger(self, run_id: str) -> RunLedgerJournal:
@@ -274,12 +270,10 @@ class MirroredStore(ClusterStore):
             self._mirror.update([run_id])
             self._ask_server()
 
-    def answer(
-        self, run_id: str, option: str, *, by: str, stage: str = "", visit: int = 0, feedback: str = ""
-    ) -> AnswerReceipt:
-        receipt = super().answer(run_id, option, by=by, stage=stage, visit=visit, feedback=feedback)
-        self.refresh(run_id)
-        return receipt
+    def wake(self, answer: HumanAnswer) -> bool:
+        continues = super().wake(answer)
+        self.refresh(answer.run_id)
+        return continues
 
     def cancel(self, run_id: str, *, by: str, reason: str = "", wait: bool = False) -> str | None:
         recorded = super().cancel(run_id, by=by, reason=reason, wait=wait)

@@ -227,7 +227,9 @@ class Activities:
     @activity.defn
     async def branch(self, request: StepRequest) -> StepResult:
         """Make one attempt at a branch of the parallel stage at the cursor."""
-        attempt = _attempt_of(request)
+        attempt = request.attempt
+        if attempt is None:
+            raise ApplicationError("the request names no attempt", non_retryable=True)
         run, unseen = self._load(request)
         ends = ((attempt.stage, attempt.attempt), (attempt.stage, inf))
         own = [found for found in unseen if found.record is not None and branch_attempt(found.record) in ends]
@@ -340,8 +342,8 @@ class Activities:
         conclude: Callable[[StageExecutor, Outcome], Awaitable[None]],
     ) -> StepResult:
         """Run one attempt, and send heartbeats and output meanwhile."""
-        run_id, attempt = request.run_id, _attempt_of(request)
-        tasks = [asyncio.create_task(send(run_id, attempt)) for send in (self._send_heartbeats, self._send_output)]
+        run_id = request.run_id
+        tasks = [asyncio.create_task(send(run_id, visit)) for send in (self._send_heartbeats, self._send_output)]
         run.active += 1
         try:
             if executor := await self._prepare(run, request, journal):
@@ -350,26 +352,21 @@ class Activities:
                     await self._wait_for_store(run_id)
                     await conclude(executor, outcome)
             self._runs.mark_restored(run_id)
-        except asyncio.CancelledError:
-            self._forget_if_alone(run)
+        except (asyncio.CancelledError, AwfError) as error:
+            if run.active <= 1:  # its state is in doubt, and no other branch of it is running here
+                self._runs.forget(run_id)
+            if isinstance(error, AwfError):
+                raise ApplicationError(_describe(error), type=type(error).__name__, non_retryable=True) from error
             details = activity.cancellation_details()
             if details and details.worker_shutdown and not details.cancel_requested:
                 raise ApplicationError("its worker is shutting down", type="HandedBack", non_retryable=True) from None
             raise
-        except AwfError as error:
-            self._forget_if_alone(run)
-            raise ApplicationError(_describe(error), type=type(error).__name__, non_retryable=True) from error
         finally:
             run.active -= 1
             for task in tasks:
                 task.cancel()
-            self._runs.output.pop((run_id, attempt.stage), None)
+            self._runs.output.pop((run_id, visit.stage), None)
         return self._result(run, journal.written)
-
-    def _forget_if_alone(self, run: WorkerRun) -> None:
-        """Drop a run whose state is in doubt, unless other branches of it are running here."""
-        if run.active <= 1:
-            self._runs.forget(run.state.run_id)
 
     async def _prepare(self, run: WorkerRun, request: StepRequest, journal: FencedJournal) -> StageExecutor | None:
         """Return the executor of a run whose files are restored; None if the run had to be paused instead."""
@@ -396,15 +393,15 @@ class Activities:
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
 
-    async def _send_heartbeats(self, run_id: str, attempt: AttemptRequest) -> None:
+    async def _send_heartbeats(self, run_id: str, visit: Visit) -> None:
         while True:
             await asyncio.sleep(_HEARTBEAT)
-            output = self._runs.output.get((run_id, attempt.stage), {})
-            activity.heartbeat({**attempt.model_dump(), "tail": output})
+            output = self._runs.output.get((run_id, visit.stage), {})
+            activity.heartbeat({"stage": visit.stage, "visit": visit.visit, "attempt": visit.attempt, "tail": output})
 
-    async def _send_output(self, run_id: str, attempt: AttemptRequest) -> None:
+    async def _send_output(self, run_id: str, visit: Visit) -> None:
         """Store what the stage prints while it runs; when it ends, the whole files are stored."""
-        directory = attempt_directory(Path(), run_id, attempt.stage, attempt.visit, attempt.attempt)
+        directory = attempt_directory(Path(), run_id, visit.stage, visit.visit, visit.attempt)
         sent = {str(directory / f"{name}.log"): 0 for name in STREAMS}
         while True:
             await asyncio.sleep(_OUTPUT_INTERVAL)
@@ -422,12 +419,6 @@ class Activities:
             NumberedRecord(seq=one.seq, record=compact_record(one.record)) for one in found if one.record is not None
         ]
         return StepResult(records=tuple(records), queue=self._queue)
-
-
-def _attempt_of(request: StepRequest) -> AttemptRequest:
-    if request.attempt is None:
-        raise ApplicationError("the request names no attempt", non_retryable=True)
-    return request.attempt
 
 
 def _disagreement(command: Command) -> ApplicationError:
