@@ -15,9 +15,9 @@ from pipeline.findings.keys import ReviewKey
 from pipeline.findings.model import Actor
 from pipeline.findings.trackers import OpenTracker, TrackerContext, all_trackers
 from pipeline.findings.trackers.chain import TrackerChain
-from pipeline.findings.walk.machine import Fixes, OptionKey, Walk
+from pipeline.findings.walk.machine import Fixes, OptionKey, Reply, Walk
 from pipeline.findings.walk.present import Question, one_line, parse_choice
-from pipeline.findings.walk.report import render_report, summarize
+from pipeline.findings.walk.report import render_report, report_data
 from pipeline.findings.walk.session import Session, decision_events, open_walk
 from pipeline.text import plural
 
@@ -94,7 +94,7 @@ class Panel:
 def _approve(question: Question) -> OptionKey:
     """Accept all recommendations; no ticket is given up while a tracker is left."""
     recommended = [option.key for option in question.options if option.recommended]
-    preferred = (OptionKey.REST, OptionKey.PROCEED, OptionKey.FALLBACK, *recommended)
+    preferred = (Reply.REST, Reply.PROCEED, Reply.FALLBACK, *recommended)
     offered = {option.key for option in question.options}
     return next(key for key in preferred if key in offered)
 
@@ -169,7 +169,7 @@ def _outcome(walk: Walk, source: StatusSource, *, unused: int, prose: int) -> Ou
     return Outcome(
         status=Status.SUCCESS,
         source=source,
-        reason=in_prose if prose and not ids else summarize(walk),
+        reason=in_prose if prose and not ids else report_data(walk)["summary"],
         response=render_report(walk),
         updates={ReviewKey.CHOSEN: ids} if ids else {},
         preferred_label="apply" if ids or prose else "done",

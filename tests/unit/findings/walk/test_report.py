@@ -13,7 +13,7 @@ from pipeline.findings.scales import confidence_from_anchor
 from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed
 from pipeline.findings.verdicts import Readiness
 from pipeline.findings.walk.machine import Fixes, Route, Walk, WalkContext, begin
-from pipeline.findings.walk.report import readiness, render_report, report_data, summarize
+from pipeline.findings.walk.report import render_report, report_data
 from pipeline.findings.walk.session import walk_context
 
 COVERAGE = Coverage(
@@ -82,17 +82,18 @@ def test_a_skip_has_a_reason() -> None:
 
 def test_counts_leave_out_empty_buckets_and_name_failed_fixes() -> None:
     """A failed fix was accepted, and is counted with the failure."""
-    assert summarize(run("apply", "apply", "skip", found=FOUND[:3])) == "2 applied, 1 skipped"
+    assert report_data(run("apply", "apply", "skip", found=FOUND[:3]))["summary"] == "2 applied, 1 skipped"
     walk = run("apply", "apply", found=FOUND[:2], drive=Drive(fixes=fail_first_fix))
-    assert summarize(walk) == "2 applied (1 failed)"
-    assert report_data(walk)["failures"][0]["reason"] == "the file is gone"
+    report = report_data(walk)
+    assert (report["summary"], report["failures"][0]["reason"]) == ("2 applied (1 failed)", "the file is gone")
 
 
 def test_a_fix_that_nobody_made_is_not_reported_as_made() -> None:
     """Without a fixer an accepted finding still counts."""
     walk = run("apply", found=FOUND[:1], drive=Drive(fixes=lambda _ids: Fixes()))
-    assert report_data(walk)["findings"][0]["note"] != "src/cache.py:36-37"
-    assert readiness(walk) is Readiness.NOT_READY
+    report = report_data(walk)
+    assert report["findings"][0]["note"] != "src/cache.py:36-37"
+    assert report["verdict"] == Readiness.NOT_READY
 
 
 @pytest.mark.parametrize(
@@ -107,15 +108,15 @@ def test_a_fix_that_nobody_made_is_not_reported_as_made() -> None:
 )
 def test_the_verdict_is_on_what_remains(found: Finding, answer: str, verdict: Readiness) -> None:
     """It is computed after all actions."""
-    assert readiness(run(answer, found=(found,))) is verdict
+    assert report_data(run(answer, found=(found,)))["verdict"] == verdict
 
 
 def test_the_verdict_counts_findings_outside_the_walk_and_missing_reviewers() -> None:
     """It is on the change, not on the walk; nothing found by those who answered is not nothing found."""
     severe = finding(9, severity=Severity.CRITICAL, autofix_class=SAFE)
     walk = Drive().run(begin(items(finding()), ISSUES, WalkContext((finding(), severe))), ["apply"])
-    assert readiness(walk) is Readiness.NOT_READY
-    assert readiness(run("acknowledge", found=(advisory(),), coverage=COVERAGE)) is Readiness.NOT_READY
+    silent = run("acknowledge", found=(advisory(),), coverage=COVERAGE)
+    assert [report_data(one)["verdict"] for one in (walk, silent)] == [Readiness.NOT_READY] * 2
 
 
 def test_findings_that_nobody_explained_are_counted() -> None:

@@ -24,7 +24,7 @@ from pipeline.findings.model import Finding, Link, Location, RawFinding
 from pipeline.findings.trackers import TrackerContext
 from pipeline.findings.trackers.chain import TrackerChain
 from pipeline.findings.trackers.ticket import Filed, TicketFailed
-from pipeline.findings.walk.machine import Fixes, IllegalAnswer, OptionKey, Validation, WalkItem
+from pipeline.findings.walk.machine import Fixes, IllegalAnswer, OptionKey, Route, Validation, WalkItem
 from pipeline.findings.walk.present import Question
 from pipeline.findings.walk.session import TASK, FixerProgram, Session, open_walk, read_artifacts
 
@@ -43,7 +43,7 @@ class Person:
         if not self.answers:
             raise KeyboardInterrupt
         word = self.answers.pop(0)
-        return OptionKey(word) if word in {option.key for option in question.options} else OptionKey.REPORT
+        return next((option.key for option in question.options if option.key == word), Route.REPORT)
 
 
 @dataclass
