@@ -20,8 +20,8 @@ from pipeline.errors import AwfError
 from pipeline.files import read_text
 from pipeline.findings.answers import fixer_events
 from pipeline.findings.model import Actor
-from pipeline.findings.trackers import TrackerContext, all_trackers
-from pipeline.findings.trackers.chain import TrackerChain
+from pipeline.findings.trackers import TrackerChain, all_trackers
+from pipeline.findings.trackers.ticket import TrackerContext
 from pipeline.findings.walk.machine import OptionKey, Route, Step
 from pipeline.findings.walk.present import Question
 from pipeline.findings.walk.report import render_report, report_data

@@ -15,7 +15,7 @@ from pipeline.findings.ledger import Ledger
 from pipeline.findings.merge import passes
 from pipeline.findings.model import AutofixClass, Finding, FindingId, RawFinding
 from pipeline.findings.scales import P_LEVEL
-from pipeline.findings.trackers.chain import TrackerChain
+from pipeline.findings.trackers import TrackerChain
 from pipeline.findings.trackers.ticket import NO_TRACKER, TrackerStatus
 from pipeline.findings.triage import importance
 from pipeline.findings.walk.machine import (

@@ -13,8 +13,8 @@ from pipeline.engine.ports import Job, Waiting
 from pipeline.errors import AwfError
 from pipeline.findings.keys import ReviewKey
 from pipeline.findings.model import Actor
-from pipeline.findings.trackers import OpenTracker, TrackerContext, all_trackers
-from pipeline.findings.trackers.chain import TrackerChain
+from pipeline.findings.trackers import TrackerChain, all_trackers
+from pipeline.findings.trackers.ticket import OpenTracker, TrackerContext
 from pipeline.findings.walk.machine import Fixes, OptionKey, Reply, Walk
 from pipeline.findings.walk.present import Question, one_line, parse_choice
 from pipeline.findings.walk.report import render_report, report_data

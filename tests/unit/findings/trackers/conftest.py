@@ -21,7 +21,7 @@ from pipeline.findings.model import (
     PassId,
     Severity,
 )
-from pipeline.findings.trackers import TrackerContext
+from pipeline.findings.trackers.ticket import TrackerContext
 
 AT = "2026-01-01T00:00:00Z"
 Make = Callable[..., Finding]

@@ -19,9 +19,8 @@ from pipeline.findings.model import (
     Vote,
 )
 from pipeline.findings.scales import confidence_from_anchor
-from pipeline.findings.trackers import TrackerContext
-from pipeline.findings.trackers.chain import TrackerChain
-from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, TrackerStatus
+from pipeline.findings.trackers import TrackerChain
+from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, TrackerContext, TrackerStatus
 from pipeline.findings.walk.machine import (
     Fixes,
     Step,

@@ -21,9 +21,8 @@ from pipeline.findings.events import LinkAdded
 from pipeline.findings.formats import FORMATS
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger
 from pipeline.findings.model import Finding, Link, Location, RawFinding
-from pipeline.findings.trackers import TrackerContext
-from pipeline.findings.trackers.chain import TrackerChain
-from pipeline.findings.trackers.ticket import Filed, TicketFailed
+from pipeline.findings.trackers import TrackerChain
+from pipeline.findings.trackers.ticket import Filed, TicketFailed, TrackerContext
 from pipeline.findings.walk.machine import Fixes, IllegalAnswer, OptionKey, Route, Validation, WalkItem
 from pipeline.findings.walk.present import Question
 from pipeline.findings.walk.session import TASK, FixerProgram, Session, open_walk, read_artifacts
