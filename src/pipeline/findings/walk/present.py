@@ -291,14 +291,13 @@ def _preview(walk: Walk) -> str:
     """Return the plan: a heading, then the findings by what is to be done; empty groups are left out."""
     planned, dropped = plan(walk), refusals(walk)
     items = {action: [item for item, wanted in planned if wanted is action] for action in Action}
-    downgraded: dict[bool, list[WalkItem]] = {True: [], False: []}
-    for item in items[Action.SKIP]:
-        downgraded[item.recommended is Action.DEFER and not walk.trackers.any_sink_available].append(item)
+    no_sink = not walk.trackers.any_sink_available
+    downgraded = [item for item in items[Action.SKIP] if no_sink and item.recommended is Action.DEFER]
     groups = {
         "Applying": items[Action.APPLY],
         f"Filing {_ticket(walk.trackers)}s": items[Action.DEFER],
-        "Skipping": downgraded[False],
-        "Skipping — defer sink unavailable": downgraded[True],
+        "Skipping": [item for item in items[Action.SKIP] if item not in downgraded],
+        "Skipping — defer sink unavailable": downgraded,
         "Acknowledging": items[Action.ACKNOWLEDGE],
         "Dropping — refused by the validator": [item for item in walk.remaining if item.finding.id in dropped],
     }
@@ -343,18 +342,14 @@ def present_fix(fix: str, where: str, pointer: str) -> str:
     parts = [sentence for paragraph in paragraphs(prose) for sentence in sentences(paragraph)]
     short = len(fix) <= _MAX_FIX and len(parts) <= _MAX_SENTENCES
     code_is_short = all(map(_is_short_code, _CODE_BLOCK.finditer(fix)))
-    if short and code_is_short and _is_prose(prose) and all(map(_has_few_spans, parts)):
+    ticks = re.findall("`+", prose)
+    paired = len(ticks) % 2 == 0 and all(len(run) == 1 for run in ticks)  # and not nested
+    if short and code_is_short and paired and not _DIFF.search(prose) and all(map(_has_few_spans, parts)):
         return "\n\n".join(_paragraphs_and_code(fix))
     plain = paragraphs(_DIFF.split(prose)[0].replace("`", ""))
     summary = escape(one_line(sentences(plain[0])[0], _MAX_SUMMARY)) if plain else ""
     shown = " ".join(filter(None, (summary, where and f"At {where}.")))
     return "\n\n".join(filter(None, (shown, f"Full fix: {pointer}")))
-
-
-def _is_prose(text: str) -> bool:
-    """Whether a text is not a diff, and its backticks are paired and not nested."""
-    ticks = re.findall("`+", text)
-    return not _DIFF.search(text) and len(ticks) % 2 == 0 and all(len(run) == 1 for run in ticks)
 
 
 def _is_short_code(block: re.Match[str]) -> bool:
@@ -364,17 +359,14 @@ def _is_short_code(block: re.Match[str]) -> bool:
 
 
 def _has_few_spans(sentence: str) -> bool:
-    """Whether a sentence has at most two code spans, each short and with space around it."""
+    """Whether a sentence has at most two code spans, each a name or a short phrase with space around it."""
     spans = list(_SPAN.finditer(sentence))
     before = [sentence[: span.start()][-1:] for span in spans]
     after = [sentence[span.end() :][:1] for span in spans]
     spaced = all(one in ("", " ", "(") for one in before) and all(one in ("", *" .,;:!?)") for one in after)
-    return len(spans) <= _MAX_SPANS and spaced and not any(_is_statement(span[1]) for span in spans)
-
-
-def _is_statement(code: str) -> bool:
-    """Whether a code span is more than a name, an operator or a short phrase."""
-    return len(code) > _MAX_SPAN or len(code.split()) > _MAX_SPAN_WORDS or bool(_STATEMENT.search(code))
+    codes = [span[1] for span in spans]
+    short = all(len(code) <= _MAX_SPAN and len(code.split()) <= _MAX_SPAN_WORDS for code in codes)
+    return len(spans) <= _MAX_SPANS and spaced and short and not any(map(_STATEMENT.search, codes))
 
 
 def _paragraphs_and_code(fix: str) -> Iterator[str]:

@@ -50,17 +50,6 @@ Validator = Callable[[Sequence[Finding]], Mapping[FindingId, Validation]]
 """Says about findings, by their ids, whether they hold."""
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
-    """The whole return of one reviewer."""
-
-    path: str
-    findings: tuple[RawFinding, ...]
-
-
-_NO_ARTIFACT = Artifact("", ())
-
-
 @dataclass(slots=True)
 class Session:
     """One walk with those who take part in it. Its state can be read at any time, such as after an interruption."""
@@ -128,8 +117,8 @@ def open_walk(
     """
     findings = pending_findings(ledger, advisory=advisory)
     status = trackers.status() if findings else NO_TRACKER
-    known = read_artifacts(artifacts, findings) if artifacts else {}
-    items = tuple(_item(finding, ledger, status, known) for finding in findings)
+    returns = read_artifacts(artifacts, findings) if artifacts else {}
+    items = tuple(_item(finding, ledger, status, artifacts, returns) for finding in findings)
     return begin(items, status, walk_context(ledger), route=route, confirms=confirms)
 
 
@@ -164,23 +153,28 @@ def decision_events(walk: Walk, at: str, by: str) -> list[LedgerEvent]:
     ]
 
 
-def read_artifacts(directory: Path, findings: Iterable[Finding]) -> dict[str, Artifact]:
+def read_artifacts(directory: Path, findings: Iterable[Finding]) -> dict[str, tuple[RawFinding, ...]]:
     """Return the whole returns of the reviewers who reported some findings; unreadable ones are left out."""
-    found: dict[str, Artifact] = {}
+    found: dict[str, tuple[RawFinding, ...]] = {}
     for name in dict.fromkeys(name for finding in findings for name in _reviewers(finding)):
-        path = directory / f"{name}.json"
         try:
-            content = read_file(path) if Path(name).name == name else None
+            content = read_file(directory / f"{name}.json") if Path(name).name == name else None
         except (OSError, ValueError, NotAFile):  # the report counts what is missing
             continue
         if content is not None:
-            found[name] = Artifact(str(path), FORMATS["review"].read(content, reviewer=name).findings)
+            found[name] = FORMATS["review"].read(content, reviewer=name).findings
     return found
 
 
-def _item(finding: Finding, ledger: Ledger, trackers: TrackerStatus, artifacts: Mapping[str, Artifact]) -> WalkItem:
+def _item(
+    finding: Finding,
+    ledger: Ledger,
+    trackers: TrackerStatus,
+    artifacts: Path | None,
+    returns: Mapping[str, tuple[RawFinding, ...]],
+) -> WalkItem:
     """Return a finding with what it says, else what the first of its reviewers says whose return has it."""
-    path, raw = next(_reported(finding, artifacts), ("", None))
+    reviewer, raw = next(_reported(finding, returns), ("", None))
     impact = finding.impact or (raw.impact if raw else "")
     shown = f"awf findings show {finding.number or finding.id}"
     return WalkItem(
@@ -188,7 +182,7 @@ def _item(finding: Finding, ledger: Ledger, trackers: TrackerStatus, artifacts: 
         recommend(finding, trackers),
         impact=impact,
         why_it_works=_why_it_works(finding) or (_why_it_works(raw) if raw else ""),
-        pointer=f"{path} → findings[].suggested_fix" if path else shown,
+        pointer=f"{artifacts}/{reviewer}.json → findings[].suggested_fix" if raw else shown,
         skip_reason=skip_reason(finding, impact),
         unexplained_by=() if impact else _reviewers(finding),
         same_as=tuple(other.number for id in finding.may_be if (other := ledger.find(id))),
@@ -200,18 +194,18 @@ def _reviewers(finding: Finding) -> tuple[str, ...]:
     return tuple(dict.fromkeys(vote.reviewer for vote in finding.votes)) or finding.sources
 
 
-def _reported(finding: Finding, artifacts: Mapping[str, Artifact]) -> Iterator[tuple[str, RawFinding]]:
+def _reported(finding: Finding, returns: Mapping[str, tuple[RawFinding, ...]]) -> Iterator[tuple[str, RawFinding]]:
     """A finding as its reviewers returned it: in the same file, at most three lines away, with the same title."""
+    here = finding.location
+    if here is None:
+        return
     for name in _reviewers(finding):
-        titles = {norm_title(vote.title) for vote in finding.votes if vote.reviewer == name}
-        titles.add(norm_title(finding.title))
-        artifact = artifacts.get(name, _NO_ARTIFACT)
-        for raw in artifact.findings:
-            here, there = finding.location, raw.locations[0] if raw.locations else None
-            if here is None or there is None or here.path != there.path:
-                continue
-            if abs((here.start or 0) - (there.start or 0)) <= _NEAR and norm_title(raw.title) in titles:
-                yield artifact.path, raw
+        titles = {norm_title(finding.title), *(norm_title(one.title) for one in finding.votes if one.reviewer == name)}
+        for raw in returns.get(name, ()):
+            there = raw.locations[0] if raw.locations else None
+            near = there and here.path == there.path and abs((here.start or 0) - (there.start or 0)) <= _NEAR
+            if near and norm_title(raw.title) in titles:
+                yield name, raw
 
 
 def _why_it_works(finding: Finding | RawFinding) -> str:
