@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from pipeline.errors import AwfError
-from pipeline.findings.events import Coverage
+from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import AutofixClass, Decision, Finding, FindingId, Severity, Vote
 from pipeline.findings.scales import P_LEVEL
-from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, TrackerStatus
+from pipeline.findings.trackers.ticket import Filed, TicketFailed, TrackerStatus
 from pipeline.text import sanitize_line, truncate
 
 MAX_VALIDATED = 15  # findings that are checked once more before a bulk apply
@@ -124,22 +124,12 @@ class Fixes:
 
 
 @dataclass(frozen=True, slots=True)
-class WalkContext:
-    """What a report says beside the findings of the walk."""
-
-    findings: tuple[Finding, ...] = ()  # the whole ledger
-    coverage: Coverage | None = None  # of the last pass
-    suppressed: int = 0  # items of the last pass that are not shown
-    reviewed: bool = True  # whether there was a pass at all
-
-
-@dataclass(frozen=True, slots=True)
 class Walk:
     """The state of a walk."""
 
     items: tuple[WalkItem, ...]
-    context: WalkContext
-    trackers: TrackerStatus = NO_TRACKER
+    trackers: TrackerStatus
+    ledger: Ledger  # with all findings and passes, for the report
     route: Route = Route.EACH
     validates: bool = False  # whether a validator is available
     confirms: bool = False  # whether the first ticket for a tracker that was not named needs a confirmation
@@ -224,16 +214,15 @@ def choices(walk: Walk) -> tuple[OptionKey, ...]:
 
 def begin(
     items: tuple[WalkItem, ...],
-    trackers: TrackerStatus = NO_TRACKER,
-    context: WalkContext | None = None,
+    trackers: TrackerStatus,
+    ledger: Ledger,
     *,
     route: Route | None = Route.EACH,
     validates: bool = False,
     confirms: bool = False,
 ) -> Walk:
     """Return a walk at its beginning; without a route it asks for one."""
-    context = context or WalkContext(tuple(item.finding for item in items))
-    walk = Walk(items, context, trackers, route or Route.EACH, validates=validates, confirms=confirms)
+    walk = Walk(items, trackers, ledger, route or Route.EACH, validates=validates, confirms=confirms)
     if not items:
         return replace(walk, step=Step.DONE)
     return replace(walk, step=Step.ROUTING) if route is None else _take_route(walk, route)

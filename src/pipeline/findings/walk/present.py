@@ -39,7 +39,7 @@ _NO_FIX = "No concrete fix proposed; needs a decision."
 _NO_SINK = "Defer unavailable on this platform — no durable tracker sink detected."
 _NO_SINK_FOR_ROUTE = "Defer unavailable — no durable tracker sink detected on this platform."
 _DOWNGRADED = "Stage 5 recommended Defer; downgraded to Skip — no tracker sink available."
-_SHORT_NAMES = {Reply.REST: ("lfg", "lfg the rest")}  # understood as well
+_SHORT_NAMES: dict[OptionKey, tuple[str, ...]] = {Reply.REST: ("lfg", "lfg the rest")}  # understood as well
 
 _MAX_PROSE = 2000  # characters of a paragraph
 _MAX_TITLE = 120  # characters, of at most eight words

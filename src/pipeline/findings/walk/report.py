@@ -1,13 +1,14 @@
 """The completion report of a walk, the same however it ended. Its counts add up to the findings it started with."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from pipeline.findings.events import Coverage
+from pipeline.findings.events import Coverage, Disposition
+from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import AutofixClass, Finding, FindingState
 from pipeline.findings.verdicts import Readiness, verdicts
-from pipeline.findings.walk.machine import UNTRACKED, Action, Walk, WalkContext, WalkItem
+from pipeline.findings.walk.machine import UNTRACKED, Action, Walk, WalkItem
 from pipeline.findings.walk.present import DONE, location, one_line, title
 
 _MAX_NOTE = 300  # characters
@@ -56,7 +57,7 @@ def report_data(walk: Walk) -> dict[str, Any]:
         "apply": [finding.id for finding in walk.accepted],
         "tickets": _tickets(walk),
         "coverage": _coverage(walk),
-        "summary": ", ".join(summary.values()) if walk.items else _nothing_to_decide(walk.context),
+        "summary": ", ".join(summary.values()) if walk.items else _nothing_to_decide(walk.ledger),
         "verdict": str(_readiness(walk)),
     }
 
@@ -136,11 +137,12 @@ def _tickets(walk: Walk) -> dict[str, list[dict[str, Any]]]:
 
 def _coverage(walk: Walk) -> dict[str, Any]:
     """What the findings do not show."""
-    coverage = walk.context.coverage or Coverage()
+    coverage, last = walk.ledger.coverage() or Coverage(), walk.ledger.last
+    hidden = (Disposition.SUPPRESSED, Disposition.FILTERED)
     unexplained = [item for item in walk.items if item.unexplained_by]
     reviewers = dict.fromkeys(name for item in unexplained for name in item.unexplained_by)
     return {
-        "suppressed": walk.context.suppressed,
+        "suppressed": sum(entry.disposition in hidden for entry in last.entries) if last else 0,
         "residual_risks": [one_line(text, _MAX_NOTE) for text in coverage.residual_risks],
         "testing_gaps": [one_line(text, _MAX_NOTE) for text in coverage.testing_gaps],
         "failed_reviewers": _failed_reviewers(coverage),
@@ -162,27 +164,28 @@ def _failed_reviewers(coverage: Coverage) -> list[str]:
 
 def _readiness(walk: Walk) -> Readiness:
     """The verdict on what remains. A fix counts as claimed until someone has verified it."""
-    if not walk.context.reviewed:
+    coverage = walk.ledger.coverage()
+    if coverage is None:  # nothing was reviewed
         return Readiness.NOT_READY
     made = walk.fixes.made
     left = [
-        replace(finding, state=FindingState.FIX_CLAIMED) if finding.id in made else finding
-        for finding in walk.context.findings
+        replace(finding, state=FindingState.FIX_CLAIMED) if finding.id in made else finding for finding in walk.ledger
     ]
     fixes_applied = bool(made or _count_safe_fixes(left))
-    return verdicts(left, walk.context.coverage, fixes_applied=fixes_applied).readiness
+    return verdicts(left, coverage, fixes_applied=fixes_applied).readiness
 
 
-def _nothing_to_decide(context: WalkContext) -> str:
+def _nothing_to_decide(ledger: Ledger) -> str:
     """Why nothing was asked. Findings are called resolved only if all was reviewed and none of them remains open."""
-    if not context.reviewed:
+    coverage = ledger.coverage()
+    if coverage is None:
         return "Nothing was reviewed."
-    if context.coverage and not context.coverage.complete:
-        failed = ", ".join(_failed_reviewers(context.coverage))
+    if not coverage.complete:
+        failed = ", ".join(_failed_reviewers(coverage))
         return f"The review is incomplete: {failed}. No finding needs a decision."
-    safe = _count_safe_fixes(context.findings)
+    safe = _count_safe_fixes(ledger)
     applied = f" — {safe} safe_auto {'fix' if safe == 1 else 'fixes'} applied" if safe else ""
-    kinds = [_kind(finding) for finding in context.findings if finding.state.active]
+    kinds = [_kind(finding) for finding in ledger if finding.state.active]
     if not kinds:
         return f"All findings resolved{applied}."
     names = ("advisory", "pre-existing", "safe_auto", "doubtful")
@@ -193,7 +196,7 @@ def _nothing_to_decide(context: WalkContext) -> str:
     return f"{resolved}{applied}. ({listed} {remain} in the report.)"
 
 
-def _count_safe_fixes(findings: Sequence[Finding]) -> int:
+def _count_safe_fixes(findings: Iterable[Finding]) -> int:
     done = (FindingState.FIX_CLAIMED, FindingState.VERIFIED_FIXED)
     return sum(finding.autofix_class is AutofixClass.SAFE_AUTO and finding.state in done for finding in findings)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from pipeline.backends.process import run_program
 from pipeline.files import NotAFile, read_file
 from pipeline.findings.answers import Answer, read_answers
-from pipeline.findings.events import DecisionMade, Disposition, LedgerEvent
+from pipeline.findings.events import DecisionMade, LedgerEvent
 from pipeline.findings.fingerprints import norm_title
 from pipeline.findings.fix_prompt import Members, findings_section
 from pipeline.findings.formats import FORMATS
@@ -26,7 +26,6 @@ from pipeline.findings.walk.machine import (
     Step,
     Validation,
     Walk,
-    WalkContext,
     WalkItem,
     answer,
     begin,
@@ -119,7 +118,7 @@ def open_walk(
     status = trackers.status() if findings else NO_TRACKER
     returns = read_artifacts(artifacts, findings) if artifacts else {}
     items = tuple(_item(finding, ledger, status, artifacts, returns) for finding in findings)
-    return begin(items, status, walk_context(ledger), route=route, confirms=confirms)
+    return begin(items, status, ledger, route=route, confirms=confirms)
 
 
 def pending_findings(findings: Iterable[Finding], *, advisory: bool = False) -> list[Finding]:
@@ -134,14 +133,6 @@ def pending_findings(findings: Iterable[Finding], *, advisory: bool = False) -> 
         and passes(finding.severity, finding.confidence)
     ]
     return sorted(found, key=lambda finding: (P_LEVEL[finding.severity], importance(finding)))
-
-
-def walk_context(ledger: Ledger) -> WalkContext:
-    """Return what a ledger says beside the findings of a walk."""
-    last = ledger.last
-    hidden = (Disposition.SUPPRESSED, Disposition.FILTERED)
-    suppressed = sum(entry.disposition in hidden for entry in last.entries) if last else 0
-    return WalkContext(tuple(ledger), ledger.coverage(), suppressed, last is not None)
 
 
 def decision_events(walk: Walk, at: str, by: str) -> list[LedgerEvent]:

@@ -168,7 +168,7 @@ def test_exactly_one_option_is_recommended(
     """Whatever is recommended; Acknowledge is offered instead of Apply for advice, and nowhere else."""
     make = advisory if is_advisory else finding
     chosen = tuple(replace(item, recommended=action) for item in items(*map(make, range(1, total + 1))))
-    options = question(begin(chosen, trackers)).options
+    options = question(begin(chosen, trackers, ledger_of())).options
     assert sum(option.recommended for option in options) == 1
     assert options[0].key == ("acknowledge" if is_advisory else "apply")
     assert ("defer" in [option.key for option in options]) is trackers.any_sink_available
@@ -324,7 +324,7 @@ def test_the_first_ticket_for_an_unnamed_tracker_is_confirmed_once() -> None:
 def test_a_tracker_without_a_name_is_called_the_tracker() -> None:
     """A plugin may leave its name empty."""
     nameless = TrackerStatus(any_sink_available=True)
-    assert answer(begin(items(ONE, trackers=nameless), nameless), "defer").tracker == "the tracker"
+    assert answer(walk_of(ONE, trackers=nameless), "defer").tracker == "the tracker"
 
 
 def test_cancel_leads_back_to_the_same_finding() -> None:
@@ -368,7 +368,7 @@ def test_report_only_decides_nothing() -> None:
 
 def test_nothing_to_decide_asks_nothing() -> None:
     """There is no routing question either."""
-    assert begin((), LINEAR, route=None).step is Step.DONE
+    assert walk_of(route=None).step is Step.DONE
 
 
 def test_what_is_acted_on_is_validated_up_to_a_limit() -> None:
@@ -451,7 +451,7 @@ def test_every_walk_ends_with_all_findings_accounted_for(
 ) -> None:
     """Counts add up to the findings at the start; at most one fixer runs, at the end; nothing is decided before."""
     wanted = items(*found, trackers=trackers)
-    walk = begin(wanted, trackers, route=route, **how)
+    walk = begin(wanted, trackers, ledger_of(*found), route=route, **how)
     past: list[Step] = []
     while walk.step is not Step.DONE:
         assert decision_events(walk, AT, "user") == []

@@ -15,6 +15,7 @@ from tests.unit.findings.walk.builders import (
     advisory,
     finding,
     items,
+    ledger_of,
     vote,
     walk_of,
 )
@@ -47,7 +48,7 @@ HOSTILE = (
 def at_third_of_eight(one: Finding, trackers: TrackerStatus = LINEAR) -> Walk:
     """A walk in which a finding is the third of eight."""
     [item] = items(one, trackers=trackers)
-    return replace(begin((item,) * 8, trackers), position=2)
+    return replace(begin((item,) * 8, trackers, ledger_of(one)), position=2)
 
 
 def labels(walk: Walk) -> list[str]:
@@ -198,7 +199,7 @@ def test_a_lost_tracker_is_on_the_conflict_line_and_in_the_question() -> None:
     """A Defer that is not available becomes a Skip; the block says so, and the question that there is no tracker."""
     [item] = items(finding(votes=(vote("x", "defer"),)), trackers=LINEAR)
     downgraded = "Stage 5 recommended Defer; downgraded to Skip — no tracker sink available."
-    asked = question(begin((item,), NO_TRACKER))
+    asked = question(begin((item,), NO_TRACKER, ledger_of()))
     assert asked.stem.split("\n") == [
         "P1 path traversal in loadUserFromCache.",
         "Skip the fix and leave the finding open?",
@@ -206,7 +207,7 @@ def test_a_lost_tracker_is_on_the_conflict_line_and_in_the_question() -> None:
     ]
     assert asked.block.endswith(f"\n\n{downgraded}")
     [item] = items(finding(votes=(vote("a", "apply"), vote("b", "defer"))), trackers=LINEAR)
-    assert question(begin((item,), NO_TRACKER)).block.endswith(
+    assert question(begin((item,), NO_TRACKER, ledger_of())).block.endswith(
         f"A recommends Apply; B recommends Defer. {downgraded} Agent's recommendation: Skip."
     )
 
@@ -238,7 +239,7 @@ def test_a_cluster_is_one_entry_with_the_texts_of_its_members() -> None:
     leader = finding(1, votes=votes)
     member = finding(2, title="Reads any file", impact="**Bad**.", sources=("security",), severity=Severity.MEDIUM)
     [item] = items(leader)
-    text = question(begin((replace(item, members=(member,)),), LINEAR)).block
+    text = question(begin((replace(item, members=(member,)),), LINEAR, ledger_of())).block
     assert text.endswith("**Reported by 3 reviewers**\n\n- security, P2 Reads any file: **Bad**.")
 
 
