@@ -185,7 +185,9 @@ def _nothing_to_decide(ledger: Ledger) -> str:
         return f"The review is incomplete: {failed}. No finding needs a decision."
     safe = _count_safe_fixes(ledger)
     applied = f" — {safe} safe_auto {'fix' if safe == 1 else 'fixes'} applied" if safe else ""
-    kinds = [_kind(finding) for finding in ledger if finding.state.active]
+    classes = {AutofixClass.ADVISORY: "advisory", AutofixClass.SAFE_AUTO: "safe_auto"}
+    left = [finding for finding in ledger if finding.state.active]
+    kinds = ["pre-existing" if one.pre_existing else classes.get(one.autofix_class, "doubtful") for one in left]
     if not kinds:
         return f"All findings resolved{applied}."
     names = ("advisory", "pre-existing", "safe_auto", "doubtful")
@@ -199,10 +201,3 @@ def _nothing_to_decide(ledger: Ledger) -> str:
 def _count_safe_fixes(findings: Iterable[Finding]) -> int:
     done = (FindingState.FIX_CLAIMED, FindingState.VERIFIED_FIXED)
     return sum(finding.autofix_class is AutofixClass.SAFE_AUTO and finding.state in done for finding in findings)
-
-
-def _kind(finding: Finding) -> str:
-    if finding.pre_existing:
-        return "pre-existing"
-    kinds = {AutofixClass.ADVISORY: "advisory", AutofixClass.SAFE_AUTO: "safe_auto"}
-    return kinds.get(finding.autofix_class, "doubtful")

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.unit.findings.trackers.conftest import Make
-from tests.unit.findings.trackers.fake_gh import FakeGh
+from tests.unit.findings.trackers.conftest import FakeGh, Make
 
 from pipeline.errors import AwfError
 from pipeline.findings.model import Finding

@@ -5,8 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.findings.trackers.conftest import AT, Make, with_states
-from tests.unit.findings.trackers.fake_gh import FakeGh, checkout
+from tests.unit.findings.trackers.conftest import AT, FakeGh, Make, checkout, with_states
 
 from pipeline.findings.model import Decision, FindingState
 from pipeline.findings.trackers.github import (
