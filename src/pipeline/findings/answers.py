@@ -1,7 +1,7 @@
 """What agents answer about findings by their numbers. A fixer's answer is a claim; a reviewer's decides."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.findings.events import FixAttempted, LedgerEvent, StateChanged
@@ -57,7 +57,7 @@ def read_answers(text: str) -> list[Answer]:
     return list(found.values())
 
 
-def _with_findings(answers: list[Answer], ledger: Ledger) -> Iterator[tuple[Answer, Finding]]:
+def _with_findings(answers: Sequence[Answer], ledger: Ledger) -> Iterator[tuple[Answer, Finding]]:
     """The answers about findings that need attention, with those findings; the others change nothing."""
     by_number = {finding.number: finding for finding in ledger}
     for answer in answers:
@@ -67,7 +67,7 @@ def _with_findings(answers: list[Answer], ledger: Ledger) -> Iterator[tuple[Answ
 
 
 def fixer_events(
-    answers: list[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str
+    answers: Sequence[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str
 ) -> Iterator[LedgerEvent]:
     """The events that a fixer's answers ask for."""
     for answer, finding in _with_findings(answers, ledger):
@@ -90,7 +90,7 @@ def drop_conflicting_fixes(answers: list[Answer], ledger: Ledger, reported: Coll
 
 
 def reviewer_events(
-    answers: list[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str
+    answers: Sequence[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str
 ) -> Iterator[LedgerEvent]:
     """The events that a reviewer's answers ask for: a fix is verified, or a claimed one is refused.
 

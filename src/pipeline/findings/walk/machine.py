@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from pipeline.errors import AwfError
+from pipeline.findings.answers import Answer
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import AutofixClass, Decision, Finding, FindingId, Severity, Vote
 from pipeline.findings.scales import P_LEVEL
@@ -121,6 +122,7 @@ class Fixes:
 
     made: frozenset[FindingId] = frozenset()
     failed: Mapping[FindingId, str] = field(default_factory=dict)  # with the reason
+    answers: tuple[Answer, ...] = ()  # of the fixer
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +164,6 @@ class Walk:
         """The findings whose fixes were accepted, in the order of the walk."""
         chosen = {id for id, decision in self.decisions.items() if decision.action == Action.APPLY}
         return tuple(item.finding for item in self.items if item.finding.id in chosen)
-
-
-class IllegalAnswer(AwfError):
-    """An answer that is not an option, or to no question."""
 
 
 def recommendations(finding: Finding) -> dict[str, Vote]:
@@ -229,12 +227,12 @@ def begin(
 
 
 def answer(walk: Walk, key: str) -> Walk:
-    """Return the walk after an answer, given as the key of an option. Raises IllegalAnswer."""
+    """Return the walk after an answer, given as the key of an option. Raises AwfError if it is not an option."""
     offered = choices(walk)
     match next((option for option in offered if option == key), None):
         case None:
             expected = f"choose one of {', '.join(offered)}" if offered else "nothing was asked"
-            raise IllegalAnswer(f'illegal answer "{truncate(sanitize_line(key), 60)}": {expected}')
+            raise AwfError(f'illegal answer "{truncate(sanitize_line(key), 60)}": {expected}')
         case Route() as route:
             return _take_route(walk, route)
         case Action.DEFER:

@@ -1,12 +1,12 @@
 """A walk with its effects: findings are read from the ledger, tickets filed, fixes made, decisions recorded."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.backends.process import run_program
 from pipeline.files import NotAFile, read_file
-from pipeline.findings.answers import Answer, read_answers
+from pipeline.findings.answers import read_answers
 from pipeline.findings.events import DecisionMade, LedgerEvent
 from pipeline.findings.fingerprints import norm_title
 from pipeline.findings.fix_prompt import Members, findings_section
@@ -205,38 +205,32 @@ def _why_it_works(finding: Finding | RawFinding) -> str:
     return reason if isinstance(reason, str) else ""
 
 
-@dataclass(slots=True)
-class FixerProgram:
-    """A program that makes all accepted fixes in one run: it reads the findings and says what became of each."""
+def run_fixer(
+    command: Sequence[str], root: Path, environ: Mapping[str, str], members: Members, findings: Sequence[Finding]
+) -> Fixes:
+    """Make fixes with one run of a program, which reads the findings and says what became of each.
 
-    command: Sequence[str]  # without one, nothing is fixed
-    root: Path
-    environ: Mapping[str, str]
-    members: Members  # of a finding that leads a cluster
-    answers: list[Answer] = field(default_factory=list)  # what it said about each finding
-
-    def __call__(self, findings: Sequence[Finding]) -> Fixes:
-        """Run it once for all these findings."""
-        if not self.command:
-            return Fixes()
-        ids = {finding.number: finding.id for finding in findings}
-        prompt = f"{TASK}\n\n{findings_section(findings, _MAX_PROMPT, self.members)}\n"
-        try:
-            done = run_program(
-                self.command,
-                env=self.environ,
-                cwd=self.root,
-                stdin=prompt.encode(errors="replace"),
-                timeout=_FIXER_SECONDS,
-                inherit_stderr=True,
-            )
-        except OSError as error:
-            reason = f"{self.command[0]}: {error.strerror}"
-            return Fixes(failed=dict.fromkeys(ids.values(), reason))
-        self.answers += [one for one in read_answers(done.stdout.decode(errors="replace")) if one.number in ids]
-        unsaid = f"the fixer exited with code {done.returncode}" if done.returncode else "the fixer did not mention it"
-        failed = dict.fromkeys(ids.values(), unsaid)
-        for one in self.answers:
-            failed[ids[one.number]] = ", ".join(filter(None, (one.word.replace("_", " "), one.why)))
-        made = frozenset(ids[one.number] for one in self.answers if one.word == "fixed")
-        return Fixes(made, {id: reason for id, reason in failed.items() if id not in made})
+    Without a command nothing is fixed.
+    """
+    if not command:
+        return Fixes()
+    ids = {finding.number: finding.id for finding in findings}
+    prompt = f"{TASK}\n\n{findings_section(findings, _MAX_PROMPT, members)}\n"
+    try:
+        done = run_program(
+            command,
+            env=environ,
+            cwd=root,
+            stdin=prompt.encode(errors="replace"),
+            timeout=_FIXER_SECONDS,
+            inherit_stderr=True,
+        )
+    except OSError as error:
+        return Fixes(failed=dict.fromkeys(ids.values(), f"{command[0]}: {error.strerror}"))
+    answers = tuple(one for one in read_answers(done.stdout.decode(errors="replace")) if one.number in ids)
+    unsaid = f"the fixer exited with code {done.returncode}" if done.returncode else "the fixer did not mention it"
+    failed = dict.fromkeys(ids.values(), unsaid)
+    for one in answers:
+        failed[ids[one.number]] = ", ".join(filter(None, (one.word.replace("_", " "), one.why)))
+    made = frozenset(ids[one.number] for one in answers if one.word == "fixed")
+    return Fixes(made, {id: reason for id, reason in failed.items() if id not in made}, answers)

@@ -22,6 +22,7 @@ from tests.unit.findings.walk.builders import (
     walk_of,
 )
 
+from pipeline.errors import AwfError
 from pipeline.findings.events import DecisionMade
 from pipeline.findings.model import AutofixClass, Finding, FindingState, Location, Severity
 from pipeline.findings.scales import confidence_from_anchor
@@ -29,7 +30,6 @@ from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, T
 from pipeline.findings.walk.machine import (
     Action,
     Fixes,
-    IllegalAnswer,
     Reply,
     Route,
     Step,
@@ -216,9 +216,9 @@ def test_another_action_than_the_recommended_can_be_chosen_but_nothing_else() ->
     walk = walk_of(finding(votes=(vote("x", "skip"),)), trackers=NO_TRACKER)
     assert answer(walk, "apply").accepted
     for wrong in ("rewrite it", "defer"):
-        with pytest.raises(IllegalAnswer, match="apply, skip"):
+        with pytest.raises(AwfError, match="apply, skip"):
             answer(walk, wrong)
-    with pytest.raises(IllegalAnswer):
+    with pytest.raises(AwfError):
         answer(answer(walk, "apply"), "apply")
 
 
