@@ -102,7 +102,7 @@ class FindingsSource:
         print_problems(snapshot.problems)
         return snapshot.ledger
 
-    def stale_dismissals(self, ledger: Ledger) -> dict[FindingId, tuple[StaleReason, ...]]:
+    def stale_dismissals(self, ledger: Ledger) -> dict[FindingId, dict[StaleReason, str]]:
         """The dismissed findings whose dismissal is stale, and why."""
         return stale_dismissals_in(ledger, current_repository(self.repo))
 
@@ -125,7 +125,7 @@ def load_snapshot(store: Path, repo: Path | None) -> LedgerSnapshot:
     return snapshot
 
 
-def stale_dismissals_in(ledger: Ledger, repository: Repository) -> dict[FindingId, tuple[StaleReason, ...]]:
+def stale_dismissals_in(ledger: Ledger, repository: Repository) -> dict[FindingId, dict[StaleReason, str]]:
     """The dismissed findings whose dismissal is stale as of now, and why."""
     return find_stale_dismissals(ledger, repository.root, repository.environment, timestamp(utc_now()))
 

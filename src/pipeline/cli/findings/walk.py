@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -20,12 +21,12 @@ from pipeline.errors import AwfError
 from pipeline.files import read_text
 from pipeline.findings.answers import fixer_events
 from pipeline.findings.model import Actor
-from pipeline.findings.trackers import TrackerContext, all_trackers
-from pipeline.findings.trackers.chain import TrackerChain
-from pipeline.findings.walk.machine import OptionKey, Route, Step
+from pipeline.findings.trackers import TrackerChain, all_trackers
+from pipeline.findings.trackers.ticket import TrackerContext
+from pipeline.findings.walk.machine import OptionKey, Route, Step, Walk
 from pipeline.findings.walk.present import Question
 from pipeline.findings.walk.report import render_report, report_data
-from pipeline.findings.walk.session import FixerProgram, Session, decision_events, open_walk
+from pipeline.findings.walk.session import Session, decision_events, open_walk, run_fixer
 from pipeline.findings.walk.stage import RecordedAnswers
 from pipeline.plugins.manager import PluginManager
 from pipeline.text import plural
@@ -128,10 +129,10 @@ def command(
     chosen_route = None if route == _ASK else Route(route)
     walk = open_walk(ledger, chain, artifacts, route=chosen_route, advisory=advisory, confirms=recorded is None)
     fixer_command = split_command(fixer or "", "--fixer")
-    program = FixerProgram(fixer_command, repository.root, repository.environment, ledger.members)
-    session = Session(walk, person.tell, chain, program)
+    fix = partial(run_fixer, fixer_command, repository.root, repository.environment, ledger.members)
+    session = Session(walk, person.tell, chain, fix)
     _run(session, person.choose)
-    print_problems(_record(session, program, store, repository))
+    print_problems(_record(session.walk, store, repository))
     if as_json:
         print_json(report_data(session.walk))
     else:
@@ -153,14 +154,14 @@ def _run(session: Session, choose: Callable[[Question], OptionKey]) -> None:
         raise
 
 
-def _record(session: Session, program: FixerProgram, store: Path, repository: Repository) -> tuple[str, ...]:
+def _record(walk: Walk, store: Path, repository: Repository) -> tuple[str, ...]:
     """Record the decisions and what the fixer claims, all at once; return problems with the views."""
-    if not session.walk.decisions:
+    if not walk.decisions:
         return ()
     at = timestamp(utc_now())
     with open_ledger(store, repository.root, at, repository.trust) as opened:
-        claimed = fixer_events(program.answers, opened.ledger, run="", round=1, by="fixer", at=at)
-        return opened.problems + opened.record([*decision_events(session.walk, at, str(Actor.USER)), *claimed])
+        claimed = fixer_events(walk.fixes.answers, opened.ledger, run="", round=1, by="fixer", at=at)
+        return opened.problems + opened.record([*decision_events(walk, at, str(Actor.USER)), *claimed])
 
 
 def _read_answers(path: Path) -> list[str]:
