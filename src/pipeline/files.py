@@ -82,6 +82,13 @@ def write_files(files: Mapping[Path, bytes]) -> None:
         _sync_directory(directory)
 
 
+def append_file(path: Path, data: bytes) -> None:
+    """Add to the end of a file, neither atomically nor durably. A link is not followed."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "ab") as file:
+        file.write(data)
+
+
 def create_file(path: Path, data: bytes) -> bool:
     """Create a file with this content; return False, and do nothing, if it exists."""
     temporary = _write_temporary(path, data, sync=True)
