@@ -203,7 +203,7 @@ class RecordDirectory:
         return ViewEdits(problems=(f"{_label(path)} {why}; it was moved aside and written again",), notes=noted.notes)
 
     def _changed_files(self, ledger: Ledger) -> dict[str, Stamp]:
-        """The records that awf did not write, and has not read since they changed; those that are gone are forgotten."""
+        """The records that awf neither wrote nor has read since they changed; those that are gone are forgotten."""
         written, findings, changed = self._stamps.files, ledger.findings, dict[str, Stamp]()
         gone = set(written)
         unreadable = explain_errors(f"{DIRECTORY}/findings cannot be read")
