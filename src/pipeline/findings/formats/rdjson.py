@@ -45,6 +45,11 @@ class _Related(items.ForeignModel):
     message: str = ""
     location: _Place
 
+    def evidence(self, root: str) -> Evidence:
+        """What a finding keeps of it."""
+        start, end = self.location.range.lines
+        return Evidence(path=items.relative_path(self.location.path, root), start=start, end=end, raw=self.message)
+
 
 class _Suggestion(items.ForeignModel):
     range: _Range = _Range()
@@ -123,14 +128,9 @@ def _read_item(item: Any, defaults: dict[str, Any], input_id: str, reviewer: str
         category_of_rule(reviewer_name(diagnostic.source.name) or reviewer, diagnostic.code.value),
         fix=items.replacement_text(diagnostic.suggestions[0].text) if diagnostic.suggestions else None,
         locations=(Location(path=path, start=start, end=end),) if path else (),
-        evidence=tuple(_evidence(related, root) for related in diagnostic.related_locations),
+        evidence=tuple(related.evidence(root) for related in diagnostic.related_locations),
         ext=items.unread_keys(FORMAT, kept, ("message", "location")),
     )
-
-
-def _evidence(related: _Related, root: str) -> Evidence:
-    start, end = related.location.range.lines
-    return Evidence(path=items.relative_path(related.location.path, root), start=start, end=end, raw=related.message)
 
 
 def write(findings: Iterable[Finding], ledger: Ledger) -> str:

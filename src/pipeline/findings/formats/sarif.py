@@ -284,6 +284,12 @@ class _RunReader:
         notes = (*invocation.tool_execution_notifications, *invocation.tool_configuration_notifications)
         return "it reported an error" if any(note.level == "error" for note in notes) else ""
 
+    def results(self) -> Iterator[Any]:
+        """The results, each only once: 100,000 need 75 MB less if each is let go when it is read."""
+        for index, result in enumerate(self.run.results):
+            self.run.results[index] = None
+            yield result
+
     def read_result(self, value: Any, input_id: str, reviewer: str) -> RawFinding:
         """One result as a raw finding; raises ValueError."""
         result = _Result.model_validate(value)
@@ -307,7 +313,11 @@ class _RunReader:
             confidence=_confidence(result, rule),
             impact=_impact(message, rule),
             fix=_fix_text(result.fixes),
-            locations=tuple(_without_quote(place) for place in places if place.path),
+            locations=tuple(
+                Location(path=place.path, start=place.start, end=place.end, symbol=place.symbol)
+                for place in places
+                if place.path
+            ),
             evidence=(*quoted, *(place for place in related if place.path or place.raw)),
             tool_ids=_tool_ids(result),
             state=state,
@@ -404,18 +414,11 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
     report = items.collect_items(
         reviewer or "+".join(dict.fromkeys(run.reviewer for run in runs)),
         FORMAT,
-        _results(runs),
+        ((run, result) for run in runs for result in run.results()),
         lambda item, input_id: item[0].read_result(item[1], input_id, reviewer),
     )
     problem = "; ".join(filter(None, (run.problem() for run in runs)))
     return replace(report, status=ReportStatus.MALFORMED, problem=problem) if problem else report
-
-
-def _results(runs: Iterable[_RunReader]) -> Iterator[tuple[_RunReader, Any]]:
-    for run in runs:
-        for index, result in enumerate(run.run.results):
-            run.run.results[index] = None  # 100,000 results need 75 MB less if each is let go once it is read
-            yield run, result
 
 
 def _describe(rule: _Rule) -> dict[str, Any]:
@@ -423,10 +426,6 @@ def _describe(rule: _Rule) -> dict[str, Any]:
     short = {"text": rule.short_description} if rule.short_description else {}
     words = {"id": rule.id, "name": rule.name, "shortDescription": short, "helpUri": rule.help_uri}
     return {key: word for key, word in words.items() if word}
-
-
-def _without_quote(place: Evidence) -> Location:
-    return Location(path=place.path, start=place.start, end=place.end, symbol=place.symbol)
 
 
 def _severity(level: str, result: _Result, rule: _Rule) -> Severity:
@@ -515,13 +514,6 @@ def _restore(finding: RawFinding, bag: Mapping[str, Any], status: _Status) -> Ra
     return replace(finding, tool_ids=ids, ext={FORMAT: unknown} if isinstance(unknown, dict) else {}, **fields)
 
 
-def _carried_properties(finding: Finding) -> dict[str, Any]:
-    """The part of a result's property bag from which the finding is restored."""
-    carried = finding.model_dump(mode="json", include=set(_CARRIED), exclude_defaults=True)
-    unknown = finding.ext.get(FORMAT)
-    return {_OWN_FIELDS: carried} | ({_UNKNOWN_KEYS: unknown} if unknown else {})
-
-
 def _concrete_fixes(
     fixes: Any, uri: Callable[[_ArtifactLocation], str] = lambda artifact: artifact.uri or ""
 ) -> list[dict[str, Any]]:
@@ -557,8 +549,10 @@ def _concrete(fix: _Fix, uri: Callable[[_ArtifactLocation], str]) -> dict[str, A
 def write(findings: Iterable[Finding], ledger: Ledger) -> str:
     """The findings as a SARIF file, by number. The members of a cluster are in the properties of its result."""
     ordered = items.by_number(findings)
+    first_of_rule = {_rule_id(finding): finding for finding in reversed(ordered)}
+    rules = [_write_rule(name, first_of_rule[name]) for name in sorted(first_of_rule)]
     run = {
-        "tool": {"driver": {"name": _DRIVER, "version": __version__, "rules": _rules(ordered)}},
+        "tool": {"driver": {"name": _DRIVER, "version": __version__, "rules": rules}},
         "originalUriBaseIds": {_BASE: {"description": {"text": "The root of the repository."}}},
         "columnKind": "unicodeCodePoints",
         "results": [_result(finding, ledger.members(finding.id)) for finding in ordered],
@@ -566,18 +560,11 @@ def write(findings: Iterable[Finding], ledger: Ledger) -> str:
     return strict_json.dumps({"$schema": _SCHEMA, "version": _VERSION, "runs": [run]}).decode()
 
 
-def _rules(findings: Iterable[Finding]) -> list[dict[str, Any]]:
-    first: dict[str, Finding] = {}
-    for finding in findings:
-        first.setdefault(_rule_id(finding), finding)
-    return [_rule(name, first[name]) for name in sorted(first)]
-
-
 def _rule_id(finding: Finding) -> str:
     return items.rule_id(finding) or f"{_DRIVER}/{finding.category}"
 
 
-def _rule(name: str, finding: Finding) -> dict[str, Any]:
+def _write_rule(name: str, finding: Finding) -> dict[str, Any]:
     kept = items.kept_keys(finding, FORMAT).get("rule")
     known = _Rule.model_validate(kept if isinstance(kept, dict) else {})
     rule: dict[str, Any] = {
@@ -656,22 +643,23 @@ def _properties(finding: Finding, members: Iterable[Finding]) -> dict[str, Any]:
         "gate": str(finding.gate.value),
         "confidence": finding.confidence.value,
         "tags": [str(finding.category)],
-        **_carried_properties(finding),
+        _OWN_FIELDS: finding.model_dump(mode="json", include=set(_CARRIED), exclude_defaults=True),
     }
+    if unknown := finding.ext.get(FORMAT):
+        bag[_UNKNOWN_KEYS] = unknown
     if finding.category is Category.SECURITY:
         bag["security-severity"] = SECURITY_SEVERITY[finding.severity]
     if finding.fix:
         bag["fix"] = finding.fix
-    if joined := [_member(member) for member in members]:
+    if joined := [
+        {
+            "id": member.id,
+            "title": member.title,
+            "impact": member.impact,
+            "severity": str(member.severity),
+            "sources": list(member.sources),
+        }
+        for member in members
+    ]:
         bag["members"] = joined
     return bag
-
-
-def _member(finding: Finding) -> dict[str, Any]:
-    return {
-        "id": finding.id,
-        "title": finding.title,
-        "impact": finding.impact,
-        "severity": str(finding.severity),
-        "sources": list(finding.sources),
-    }
