@@ -31,7 +31,8 @@ def _command(finding: Finding, members: Iterable[Finding]) -> str:
         if location.start and location.end:
             properties["endLine"] = str(location.end)
     properties["title"] = f"{finding.severity}: {finding.title}"
-    named = ",".join(f"{name}={_escape_property(value)}" for name, value in properties.items())
+    escaped = {name: _escape(value).replace(":", "%3A").replace(",", "%2C") for name, value in properties.items()}
+    named = ",".join(f"{name}={value}" for name, value in escaped.items())
     fix = f"Fix: {finding.fix}" if finding.fix else ""
     said = (f"{', '.join(member.sources)}: {member.title}" for member in members)
     body = "\n".join(filter(None, (finding.impact or finding.title, fix, *said, f"({finding.id})")))
@@ -40,7 +41,3 @@ def _command(finding: Finding, members: Iterable[Finding]) -> str:
 
 def _escape(text: str) -> str:
     return _CONTROL.sub(" ", text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _escape_property(text: str) -> str:
-    return _escape(text).replace(":", "%3A").replace(",", "%2C")

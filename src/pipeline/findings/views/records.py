@@ -103,7 +103,7 @@ class RecordDirectory:
 
         Only files whose times or size changed are opened.
         """
-        if not (self._usable(self._folder) and self._usable(self._findings)):
+        if not all(files.can_be_directory(folder, self._root) for folder in (self._folder, self._findings)):
             return ViewEdits(problems=(f"{DIRECTORY}/findings is not a directory of this repository",))
         parts = []
         for name, stamp in sorted(self._changed_files(ledger).items()):
@@ -207,8 +207,8 @@ class RecordDirectory:
         written, findings, changed = self._stamps.files, ledger.findings, dict[str, Stamp]()
         gone = set(written)
         unreadable = explain_errors(f"{DIRECTORY}/findings cannot be read")
-        with unreadable, suppress(FileNotFoundError), os.scandir(self._findings) as entries:
-            for entry in entries:
+        with unreadable, suppress(FileNotFoundError), files.open_directory(self._findings) as directory:
+            for entry in os.scandir(directory):  # a path to each of 10,000 files would take 3 ms more
                 name, stamp = entry.name, stamp_of(entry.stat(follow_symlinks=False))
                 gone.discard(name)
                 known = written.get(name)
@@ -224,9 +224,6 @@ class RecordDirectory:
         with explain_errors(f"{DIRECTORY}/{folder.name} cannot be used"):
             notes = [files.ensure_directory(path, self._root) for path in (self._folder, folder)]
         return [note for note in notes if note]
-
-    def _usable(self, folder: Path) -> bool:
-        return not os.path.lexists(folder) or (folder.is_dir() and files.is_inside(self._root, folder))
 
     def _hand_over(self, records: Mapping[Path, bytes]) -> Iterator[str]:
         """Give records to the project's own store first. After a failure the rest is kept in the directory only."""

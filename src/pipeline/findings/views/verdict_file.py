@@ -128,7 +128,7 @@ class VerdictFile:
         return _parse(data) if isinstance(data, bytes) else data
 
     def _read(self) -> bytes | str | None:
-        if os.path.lexists(self._folder) and not (self._folder.is_dir() and files.is_inside(self._root, self._folder)):
+        if not files.can_be_directory(self._folder, self._root):
             return "is not in a directory of this repository"
         try:
             with explain_errors(f"{_LABEL} cannot be read"), suppress(NotADirectoryError):
