@@ -88,11 +88,15 @@ def write_files(files: Mapping[Path, bytes]) -> None:
         _sync_directory(directory)
 
 
-def append_file(path: Path, data: bytes) -> None:
-    """Add to the end of a file, neither atomically nor durably. A link is not followed."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "ab") as file:
-        file.write(data)
+def append_file(path: Path, data: bytes) -> bool:
+    """Add to the end of a file, without syncing it; return False if that is not possible."""
+    try:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with os.fdopen(os.open(path, flags), "ab") as file:
+            file.write(data)
+    except OSError:
+        return False
+    return True
 
 
 def create_file(path: Path, data: bytes) -> bool:

@@ -72,12 +72,10 @@ class Stamps:
         """Save the notes for the next process. A stage adds a few lines: all of 10,000 files take 10 ms to write."""
         if not self._changed or not self._folder or not self._folder.parents[1].is_dir():
             return
-        known, added = self.files, len(self._changed)
-        if self._lines and self._lines + added <= 2 * len(known) + _SPARE:
-            with explain_errors(f"{self._folder / _INDEX} cannot be written"):
-                lines = (_line(name, known.get(name)) for name in self._changed)
-                files.append_file(self._folder / _INDEX, b"".join(lines))
-            self._lines += added
+        known, added = self.files, b"".join(_line(name, self.files.get(name)) for name in self._changed)
+        is_worthwhile = 0 < self._lines < 2 * len(known) + _SPARE
+        if is_worthwhile and files.append_file(self._folder / _INDEX, added):
+            self._lines += len(self._changed)
         else:
             self.save_copy(_INDEX, self._header + b"".join(_line(*note) for note in known.items()))
             self._lines = len(known) + 1
