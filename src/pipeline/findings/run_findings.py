@@ -206,8 +206,9 @@ class RunFindings:
         if not (self._stale or self._broken):
             return
         ledger, at = self._ledgers.ledger(), _iso(self._now())
-        problems = [text for one in self._passes for text in self._views.record_pass(ledger, one)]
         last = self._last or ledger.last
+        earlier = [one for one in self._passes if one is not last]
+        problems = [text for one in earlier for text in self._views.record_pass(ledger, one)]
         if self._stale and last:
             problems += self._views.write(ledger, last, last.started_at).problems
         else:

@@ -14,7 +14,7 @@ from starlette.routing import Route
 from pipeline.app.findings.explanation import last_seen
 from pipeline.app.findings.ledger import suggest_finding
 from pipeline.findings.evidence import RepositoryFiles
-from pipeline.findings.formats.json_export import finding_record
+from pipeline.findings.formats.strict_json import finding_record
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger
 from pipeline.findings.model import Evidence, Finding
 from pipeline.redaction import Redactor

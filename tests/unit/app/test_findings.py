@@ -49,7 +49,7 @@ from pipeline.findings.events import (
     ReportedAgain,
     StateChanged,
 )
-from pipeline.findings.formats.json_export import finding_record
+from pipeline.findings.formats.strict_json import finding_record
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger
 from pipeline.findings.model import (
     AutofixClass,

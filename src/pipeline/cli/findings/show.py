@@ -20,7 +20,7 @@ from pipeline.cli.findings.options import FindingsSource, source_options
 from pipeline.cli.options import as_json_option
 from pipeline.cli.output import print_json, terminal_width
 from pipeline.cli.terminal import Style, sanitize
-from pipeline.findings.formats.json_export import finding_record
+from pipeline.findings.formats.strict_json import finding_record
 from pipeline.findings.ledger import Ledger, joined_to
 from pipeline.findings.model import Evidence, Finding
 from pipeline.text import truncate

@@ -1,13 +1,20 @@
-"""JSON without ambiguity: duplicate keys and numbers that are not JSON are refused, and nothing is repaired."""
+"""JSON without ambiguity: duplicate keys and numbers that are not JSON are refused, and nothing is repaired.
+
+The format `json` is everything the ledger knows about each finding.
+"""
 
 import json
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic_core import to_json
+
+if TYPE_CHECKING:
+    from pipeline.findings.ledger import Ledger
+    from pipeline.findings.model import Finding
 
 _HALF_PAIR = re.compile(r"\\u[dD]")  # half of a surrogate pair comes only from an escape
 
@@ -47,6 +54,17 @@ def decode_at(text: str, start: int) -> tuple[Any, int]:
 def dumps(value: Any) -> bytes:
     """JSON for people and for git: indented, in the order given, with a newline at the end."""
     return to_json(value, indent=2) + b"\n"
+
+
+def write(findings: "Iterable[Finding]", ledger: "Ledger") -> str:
+    """The findings in the order given."""
+    return dumps([finding_record(finding, ledger) for finding in findings]).decode()
+
+
+def finding_record(finding: "Finding", ledger: "Ledger") -> dict[str, Any]:
+    """Everything known about a finding, with the findings joined to it as `members`."""
+    members = [member.model_dump(mode="json") for member in ledger.members(finding.id)]
+    return finding.model_dump(mode="json") | ({"members": members} if members else {})
 
 
 def is_int(value: Any) -> bool:
