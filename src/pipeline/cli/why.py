@@ -174,7 +174,7 @@ def _explain_finding(name: str, run_id: str, where: StoreLocation, *, as_json: b
     ledger = FindingsSource(where, run_id).read()
     finding = find_finding(name, ledger)
     if as_json:
-        print_json([asdict(part) for part in explain(finding, ledger)])
+        print_json([{"title": title, "lines": lines} for title, lines in explain(finding, ledger).items()])
         return
     for line in explanation_lines(finding, ledger, Style.of(sys.stdout)):
         click.echo(line)

@@ -15,7 +15,7 @@ from pipeline.findings.git import read_checkout
 from pipeline.findings.ledger import Ledger, LedgerStore, lock_ledger
 from pipeline.findings.model import Finding, PassId
 from pipeline.findings.views import Views
-from pipeline.findings.views.record_store import NO_TRUST, Trust
+from pipeline.findings.views.record_store import Trust
 from pipeline.journal.sqlite import SqliteJournal
 
 
@@ -28,11 +28,6 @@ class Repository:
     head: str = ""  # the commit; empty outside of git and before the first one
     branch: str = ""
     trusted: tuple[str, ...] = ()  # the commands that the user allows to receive records
-
-    @property
-    def trust(self) -> Trust:
-        """What the user allows a record store named by the project."""
-        return Trust(self.trusted, self.environment)
 
 
 def find_repository(
@@ -93,10 +88,11 @@ class OpenLedger:
 
 
 @contextmanager
-def open_ledger(store: Path, root: Path, at: str, trust: Trust = NO_TRUST) -> Iterator[OpenLedger]:
+def open_ledger(store: Path, repository: Repository, now: datetime) -> Iterator[OpenLedger]:
     """Lock the ledger of a store for adding to it. Edits in the view files are recorded first."""
+    at, trust = timestamp(now), Trust(repository.trusted, repository.environment)
     with lock_ledger(store), closing(SqliteJournal(store)) as journal:
-        kept, views = LedgerStore(journal), Views(root, store, trust)
+        kept, views = LedgerStore(journal), Views(repository.root, store, trust)
         edits = views.read_edits(kept.ledger(), at)
         kept.append(edits.all)
         problems = edits.problems

@@ -121,17 +121,19 @@ def diff_command(before: str, after: str, source: FindingsSource, *, as_json: bo
     A pass is named by its id, a prefix of it, or "latest".
     """
     ledger = source.read()
-    diff = compare_passes(ledger, find_pass(before, ledger), find_pass(after, ledger))
+    first, last = find_pass(before, ledger), find_pass(after, ledger)
+    lists = compare_passes(ledger, first, last)
     if as_json:
-        print_json(diff.as_json())
+        ids = {word: [finding.id for finding in findings] for word, findings in lists.items()}
+        print_json({"from": first.id, "to": last.id, **ids})
         return
-    style, lists = Style.of(sys.stdout), diff.lists()
+    style, claimed = Style.of(sys.stdout), lists.pop("claimed")
     click.echo(", ".join(f"{len(findings)} {word}" for word, findings in lists.items()))
     for word, findings in lists.items():
         if findings:
             click.echo("\n".join((f"\n{style.name(word.capitalize())}", *table(findings, ledger))))
-    if diff.claimed:
-        click.echo(f"\n{len(diff.claimed)} of the resolved findings are claimed to be fixed, but not verified.")
+    if claimed:
+        click.echo(f"\n{len(claimed)} of the resolved findings are claimed to be fixed, but not verified.")
 
 
 def table(findings: Sequence[Finding], ledger: Ledger | None = None, *, states: bool = False) -> Iterator[str]:
@@ -185,10 +187,8 @@ def _details(finding: Finding, stale: Sequence[StaleReason], ledger: Ledger) -> 
         yield f"    {duplicates}"
     if not finding.state.dismissed:
         return
-    if suppression := finding.suppression:
-        until = f" until {suppression.expires}" if suppression.expires else ""
-        by, reason = sanitize(suppression.by or "unknown"), sanitize(suppression.reason or "no reason given")
-        yield f"    by {by}{until}: {reason}"
+    if finding.suppression:
+        yield f"    {sanitize(str(finding.suppression))}"
     yield from (f"    stale: {describe_stale(finding, reason)}" for reason in stale)
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import click
 
-from pipeline.app.findings.ledger import Repository, open_ledger, timestamp
-from pipeline.cli.findings.options import current_repository, load_snapshot, print_problems, repo_option, utc_now
+from pipeline.app.findings.ledger import open_ledger
+from pipeline.cli.findings.options import FindingsSource, local_source_options, print_problems, utc_now
 from pipeline.cli.findings.screen import Screen
-from pipeline.cli.options import as_json_option, split_command, store_option
+from pipeline.cli.options import as_json_option, split_command
 from pipeline.cli.output import print_json
 from pipeline.cli.terminal import sanitize
 from pipeline.errors import AwfError
@@ -98,8 +98,7 @@ class AnswerFile:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="The directory of the reviewers' full returns, each as REVIEWER.json.",
 )
-@store_option
-@repo_option
+@local_source_options
 @as_json_option
 def command(
     answers: Path | None,
@@ -107,8 +106,7 @@ def command(
     tracker: str | None,
     fixer: str | None,
     artifacts: Path | None,
-    store: Path,
-    repo: Path | None,
+    source: FindingsSource,
     *,
     advisory: bool,
     as_json: bool,
@@ -120,10 +118,10 @@ def command(
     recorded = RecordedAnswers(_read_answers(answers)) if answers else None
     screen = Screen(sys.stderr if as_json else sys.stdout)
     person = AnswerFile(recorded, None if as_json else screen) if recorded else Keyboard(screen)
-    repository, ledger = current_repository(repo), load_snapshot(store, repo).ledger
+    repository, ledger = source.repository, source.read()
     plugins = PluginManager(time.time)
     plugins.load_installed()
-    context = TrackerContext(repository.root, store, os.environ)
+    context = TrackerContext(repository.root, source.store, os.environ)
     chain = TrackerChain(context, tracker or "", all_trackers(plugins.trackers()))
     chosen_route = None if route == _ASK else Route(route)
     walk = open_walk(ledger, chain, artifacts, route=chosen_route, advisory=advisory, confirms=recorded is None)
@@ -131,7 +129,7 @@ def command(
     program = FixerProgram(fixer_command, repository.root, repository.environment, ledger.members)
     session = Session(walk, person.tell, chain, program)
     _run(session, person.choose)
-    print_problems(_record(session, program, store, repository))
+    print_problems(_record(session, program, source))
     if as_json:
         print_json(report_data(session.walk))
     else:
@@ -153,14 +151,13 @@ def _run(session: Session, choose: Callable[[Question], OptionKey]) -> None:
         raise
 
 
-def _record(session: Session, program: FixerProgram, store: Path, repository: Repository) -> tuple[str, ...]:
+def _record(session: Session, program: FixerProgram, source: FindingsSource) -> tuple[str, ...]:
     """Record the decisions and what the fixer claims, all at once; return problems with the views."""
     if not session.walk.decisions:
         return ()
-    at = timestamp(utc_now())
-    with open_ledger(store, repository.root, at, repository.trust) as opened:
-        claimed = fixer_events(program.answers, opened.ledger, run="", round=1, by="fixer", at=at)
-        return opened.problems + opened.record([*decision_events(session.walk, at, str(Actor.USER)), *claimed])
+    with open_ledger(source.store, source.repository, utc_now()) as opened:
+        claimed = fixer_events(program.answers, opened.ledger, run="", round=1, by="fixer", at=opened.at)
+        return opened.problems + opened.record([*decision_events(session.walk, opened.at, str(Actor.USER)), *claimed])
 
 
 def _read_answers(path: Path) -> list[str]:
