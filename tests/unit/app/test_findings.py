@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given, settings
 from tests.unit.findings.strategies import ledgers
 
-from pipeline.app.findings.explanation import explain, last_seen
 from pipeline.app.findings.intake import (
     ReportFile,
     decode_files,
@@ -26,7 +25,6 @@ from pipeline.app.findings.ledger import Repository, find_finding, find_pass, fi
 from pipeline.app.findings.queries import (
     ALL_STATES,
     FindingFilter,
-    compare_passes,
     finding_row,
     parse_since,
     parse_states,
@@ -49,6 +47,7 @@ from pipeline.findings.events import (
     ReportedAgain,
     StateChanged,
 )
+from pipeline.findings.explanation import explain, last_seen
 from pipeline.findings.formats.json_export import finding_record
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger
 from pipeline.findings.model import (
@@ -70,6 +69,7 @@ from pipeline.findings.model import (
     Strength,
     Vote,
 )
+from pipeline.findings.rounds import compare_passes
 from pipeline.findings.verdicts import Verdict
 from pipeline.text import display_width
 

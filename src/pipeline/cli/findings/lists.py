@@ -8,13 +8,11 @@ from typing import Any
 import click
 
 from pipeline import files
-from pipeline.app.findings.explanation import cluster_size, location_text, possible_duplicates
 from pipeline.app.findings.ledger import find_pass
 from pipeline.app.findings.queries import (
     ALL_STATES,
     DISMISSED_STATES,
     NEEDS_ATTENTION,
-    compare_passes,
     finding_row,
     parse_states,
     select,
@@ -30,9 +28,11 @@ from pipeline.cli.options import as_json_option
 from pipeline.cli.output import print_json, print_text, terminal_width
 from pipeline.cli.terminal import UNLIMITED, Style, sanitize
 from pipeline.errors import AwfError
+from pipeline.findings.explanation import cluster_size, location_text, possible_duplicates
 from pipeline.findings.formats import EXPORT_FORMATS, FORMATS
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId, FindingState, Gate, Severity
+from pipeline.findings.rounds import compare_passes
 from pipeline.findings.triage import StaleReason, describe_stale
 from pipeline.text import ELLIPSIS, display_width, pad, plural, sanitize_line, truncate
 

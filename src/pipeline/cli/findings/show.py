@@ -5,14 +5,6 @@ from collections.abc import Iterator
 
 import click
 
-from pipeline.app.findings.explanation import (
-    explain,
-    explain_item,
-    last_seen,
-    location_text,
-    member_line,
-    possible_duplicates,
-)
 from pipeline.app.findings.ledger import find_finding
 from pipeline.app.findings.queries import VerdictSummary, summarize_verdict
 from pipeline.cli.findings.lists import COLUMNS
@@ -21,6 +13,14 @@ from pipeline.cli.options import as_json_option
 from pipeline.cli.output import print_json, terminal_width
 from pipeline.cli.terminal import Style, best_effort_output, sanitize
 from pipeline.errors import ExitCode
+from pipeline.findings.explanation import (
+    explain,
+    explain_item,
+    last_seen,
+    location_text,
+    member_line,
+    possible_duplicates,
+)
 from pipeline.findings.formats.json_export import finding_record
 from pipeline.findings.ledger import Ledger, joined_to
 from pipeline.findings.model import Evidence, Finding
