@@ -129,15 +129,14 @@ def find_pass(name: str, ledger: Ledger) -> Pass:
         raise AwfError("there are no passes yet", help="make one with: awf findings import FILE")
     if name in NEWEST:
         return next(reversed(passes.values()))
-    if PassId(name) in passes:
-        return passes[PassId(name)]
-    matching = [one for id, one in passes.items() if name and id.startswith((name, f"REV-{name}"))]
-    if not matching:
-        raise AwfError(f'there is no pass "{name}"', help=f"the newest are {join_names([*reversed(passes)])}")
-    if len(matching) > 1:
-        help = f"give more of the id: {join_names([one.id for one in matching])}"
+    matching = [id for id in passes if name and id.startswith((name, f"REV-{name}"))]
+    exact = PassId(name)
+    if len(matching) == 1 or exact in matching:
+        return passes[exact if exact in matching else matching[0]]
+    if matching:
+        help = f"give more of the id: {join_names(matching)}"
         raise AwfError(f'{len(matching)} passes start with "{name}"', help=help)
-    return matching[0]
+    raise AwfError(f'there is no pass "{name}"', help=f"the newest are {join_names([*reversed(passes)])}")
 
 
 def timestamp(now: datetime) -> str:

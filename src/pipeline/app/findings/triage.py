@@ -119,31 +119,24 @@ def _decide(
     return outcome, TriageResult(moves, outcome.refused, problems + chosen.notes)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterChange:
-    """The findings that were merged or split, as they were before."""
-
-    findings: tuple[Finding, ...]
-    leader: Finding | None = None  # what they are part of now
-    problems: tuple[str, ...] = ()
-
-
 def merge(
     names: Sequence[str], into: str, store: Path, repository: Repository, now: datetime, note: str = ""
-) -> ClusterChange:
-    """Make the named findings part of another one, all or none."""
+) -> tuple[list[Finding], Finding, tuple[str, ...]]:
+    """Make the named findings part of another one, all or none: those, the one that leads them now, and problems."""
     with open_ledger(store, repository, now) as opened:
         ledger = opened.ledger
-        findings = tuple(find_finding(name, ledger) for name in dict.fromkeys(names))
+        findings = [find_finding(name, ledger) for name in dict.fromkeys(names)]
         target = find_finding(into, ledger)
         problems = opened.problems + opened.record(merge_findings(ledger, findings, target, opened.at, note))
-        return ClusterChange(findings, ledger.findings[ledger.leader(target.id)], problems)
+        return findings, ledger.findings[ledger.leader(target.id)], problems
 
 
-def split(names: Sequence[str], store: Path, repository: Repository, now: datetime, note: str = "") -> ClusterChange:
-    """Separate the named findings from those they are merged with, all or none."""
+def split(
+    names: Sequence[str], store: Path, repository: Repository, now: datetime, note: str = ""
+) -> tuple[list[Finding], tuple[str, ...]]:
+    """Separate the named findings from those they are merged with, all or none: those, and problems."""
     with open_ledger(store, repository, now) as opened:
         ledger = opened.ledger
         events = split_findings(ledger, [find_finding(name, ledger) for name in names], opened.at, note)
-        findings = tuple(ledger.findings[event.id] for event in events)
-        return ClusterChange(findings, problems=opened.problems + opened.record(events))
+        findings = [ledger.findings[event.id] for event in events]
+        return findings, opened.problems + opened.record(events)

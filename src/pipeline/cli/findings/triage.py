@@ -118,13 +118,13 @@ def merge_command(ids: tuple[str, ...], into: str, note: str, source: FindingsSo
     them again. INTO must matter at least as much as the others: a merge never hides what blocks.
     """
     require_person("merge")
-    done = merge(ids, into, source.store, source.repository, utc_now(), note)
-    if done.leader and as_json:
-        print_json({"merged": [one.id for one in done.findings], "into": done.leader.id, "problems": [*done.problems]})
-    elif done.leader:
-        for finding in done.findings:
-            click.echo(f"#{finding.number} {finding.id} is part of #{done.leader.number} {done.leader.id} now.")
-        print_problems(done.problems)
+    findings, leader, problems = merge(ids, into, source.store, source.repository, utc_now(), note)
+    if as_json:
+        print_json({"merged": [one.id for one in findings], "into": leader.id, "problems": problems})
+        return
+    for one in findings:
+        click.echo(f"#{one.number} {one.id} is part of #{leader.number} {leader.id} now.")
+    print_problems(problems)
 
 
 @click.command("split")
@@ -138,13 +138,13 @@ def split_command(ids: tuple[str, ...], note: str, source: FindingsSource, *, as
     A member is separated from its cluster. The finding that leads a cluster is separated from all its members.
     """
     require_person("split")
-    done = split(ids, source.store, source.repository, utc_now(), note)
+    findings, problems = split(ids, source.store, source.repository, utc_now(), note)
     if as_json:
-        print_json({"split": [finding.id for finding in done.findings], "problems": [*done.problems]})
+        print_json({"split": [one.id for one in findings], "problems": problems})
         return
-    for finding in done.findings:
-        click.echo(f"#{finding.number} {finding.id} is separate now: {sanitize(finding.title)}")
-    print_problems(done.problems)
+    for one in findings:
+        click.echo(f"#{one.number} {one.id} is separate now: {sanitize(one.title)}")
+    print_problems(problems)
 
 
 def _selection(ids: tuple[str, ...], given: dict[str, Any], source: FindingsSource) -> Choose:
