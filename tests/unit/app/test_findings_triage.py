@@ -1,14 +1,13 @@
 """One decision about many findings: previewed, and recorded whole or not at all."""
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.web.findings import item, project, review
 
-from pipeline.app.findings.intake import ReportFile, decode_files, import_reports
-from pipeline.app.findings.ledger import Repository, find_repository, read_snapshot
+from pipeline.app.findings.ledger import Repository, read_snapshot
 from pipeline.app.findings.queries import ALL_STATES, FindingFilter, narrow, select
 from pipeline.app.findings.triage import ChosenFindings, TriageRequest, TriageResult, apply_triage, plan_triage
 from pipeline.errors import AwfError
@@ -22,30 +21,11 @@ NOW = datetime(2026, 3, 1, 10, tzinfo=UTC)
 LOW = TriageRequest("wont-fix", "user", note="not worth it")
 
 
-def item(number: int) -> dict[str, Any]:
-    return {
-        "title": f"Line {number} is wrong",
-        "severity": "P3" if number % 2 else "P1",
-        "file": "a.py",
-        "line": number,
-        "why_it_matters": "It breaks.",
-        "autofix_class": "manual",
-        "owner": "human",
-        "requires_verification": False,
-        "confidence": 100,
-        "evidence": [f"a.py:{number} -- line_{number} = compute({number})"],
-        "pre_existing": False,
-    }
-
-
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A project with four findings, two of them low."""
-    (tmp_path / "a.py").write_text("".join(f"line_{number} = compute({number})\n" for number in range(1, 5)))
-    told = {"reviewer": "r", "findings": [item(n) for n in range(1, 5)], "residual_risks": [], "testing_gaps": []}
-    source = ReportFile("r", "r", json.dumps(told).encode())
-    returns = decode_files([source], tmp_path, format="review", reviewer="", lens=None)
-    import_reports(returns, tmp_path / ".awf", find_repository(tmp_path, tmp_path, {"PATH": "/usr/bin:/bin"}), NOW)
+    project(tmp_path)
+    review(tmp_path, *(item(number, severity="P3" if number % 2 else "P1") for number in range(1, 5)))
     return tmp_path
 
 

@@ -8,7 +8,6 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from pipeline.app.store import MAX_NAMES, NEWEST, join_names
-from pipeline.engine.ports import Journal
 from pipeline.errors import AwfError
 from pipeline.findings.events import LedgerEvent, Pass
 from pipeline.findings.git import read_checkout
@@ -51,12 +50,7 @@ class LedgerSnapshot:
 def read_snapshot(store: Path, root: Path, at: str) -> LedgerSnapshot:
     """The findings of a store. Reading writes nothing."""
     with closing(SqliteJournal(store)) as journal:
-        return read_snapshot_from(journal, root, at, store)
-
-
-def read_snapshot_from(journal: Journal, root: Path, at: str, store: Path | None = None) -> LedgerSnapshot:
-    """The findings of a journal."""
-    return apply_view_edits(LedgerStore(journal).ledger(), root, at, store)
+        return apply_view_edits(LedgerStore(journal).ledger(), root, at, store)
 
 
 def apply_view_edits(ledger: Ledger, root: Path, at: str, store: Path | None = None) -> LedgerSnapshot:

@@ -14,9 +14,9 @@ import click
 from pipeline.app.findings.ledger import (
     LedgerSnapshot,
     Repository,
+    apply_view_edits,
     find_repository,
     read_snapshot,
-    read_snapshot_from,
     timestamp,
 )
 from pipeline.app.findings.queries import STATE_GROUPS, FindingFilter, parse_since, parse_states
@@ -25,9 +25,10 @@ from pipeline.cli.options import settings_or_defaults, store_option
 from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import sanitize
 from pipeline.errors import AwfError
-from pipeline.findings.ledger import Ledger
+from pipeline.findings.ledger import Ledger, LedgerStore
 from pipeline.findings.model import Category, FindingId, FindingState, Gate, Severity
 from pipeline.findings.triage import StaleReason, find_stale_dismissals
+from pipeline.text import plural
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -111,7 +112,7 @@ class FindingsSource:
             return read_snapshot(self.store, root, at)
         with self.where.open() as store:
             journal = store.ledger(find_run(self.run or NEWEST[0], store.journal.runs()))
-            return read_snapshot_from(journal, root, at)
+            return apply_view_edits(LedgerStore(journal).ledger(), root, at)
 
     def read(self) -> Ledger:
         """All findings as of now. Edits in view files that are not allowed are printed as notes."""
@@ -146,7 +147,7 @@ def local_source_options(command: F) -> F:
 
 def stale_note(count: int) -> str:
     """One line that says how many dismissals are stale."""
-    return f"{count} stale dismissal{'' if count == 1 else 's'}: awf findings list --unused"
+    return f"{plural(count, 'stale dismissal')}: awf findings list --unused"
 
 
 def require_person(verb: str) -> None:

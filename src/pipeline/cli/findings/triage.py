@@ -181,7 +181,11 @@ def _print_result(result: TriageResult, word: str, *, filtered: bool, as_json: b
     if not result.moves and not result.refused:
         click.echo("No findings to decide about.", err=True)
     if word == "planned":
-        _print_plan(result)
+        for state, findings in result.by_state.items():
+            click.echo(f"{plural(len(findings), 'finding')} would become {state}:")
+            click.echo("\n".join(table(findings[:_MAX_PREVIEW], states=True)))
+            if len(findings) > _MAX_PREVIEW:
+                click.echo(f"and {len(findings) - _MAX_PREVIEW} more; --dry-run --json lists all")
     elif filtered:
         for state, findings in result.by_state.items():
             click.echo(f"{len(findings)} {'finding is' if len(findings) == 1 else 'findings are'} {state} now.")
@@ -192,14 +196,6 @@ def _print_result(result: TriageResult, word: str, *, filtered: bool, as_json: b
     for reason, names in result.reasons.items():
         click.echo(f"{style.error('refused')}: {_some(names)}: {sanitize(reason)}", err=True)
     print_problems(result.problems)
-
-
-def _print_plan(result: TriageResult) -> None:
-    for state, findings in result.by_state.items():
-        click.echo(f"{plural(len(findings), 'finding')} would become {state}:")
-        click.echo("\n".join(table(findings[:_MAX_PREVIEW], states=True)))
-        if len(findings) > _MAX_PREVIEW:
-            click.echo(f"and {len(findings) - _MAX_PREVIEW} more; --dry-run --json lists all")
 
 
 def _some(names: Iterable[str]) -> str:
