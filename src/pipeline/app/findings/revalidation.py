@@ -17,14 +17,7 @@ from pipeline.backends.environment import child_environment
 from pipeline.backends.git import git_in
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.select import BackendSelector
-from pipeline.engine.ports import (
-    AgentRequest,
-    AgentStatus,
-    Backend,
-    ProcessCommand,
-    Processes,
-    RequestLimits,
-)
+from pipeline.engine.ports import AgentRequest, AgentStatus, Backend, ProcessCommand, Processes, RequestLimits
 from pipeline.findings.evidence import RepositoryFiles
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.linemap import GitHistory, line_maps

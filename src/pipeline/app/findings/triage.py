@@ -11,12 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from pipeline.app.findings.ledger import (
-    LedgerSnapshot,
-    Repository,
-    find_finding,
-    open_ledger,
-)
+from pipeline.app.findings.ledger import LedgerSnapshot, Repository, find_finding, open_ledger
 from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingState

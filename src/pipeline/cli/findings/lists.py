@@ -17,13 +17,7 @@ from pipeline.app.findings.queries import (
     parse_states,
     select,
 )
-from pipeline.cli.findings.options import (
-    FindingsSource,
-    build_filter,
-    filter_options,
-    source_options,
-    stale_option,
-)
+from pipeline.cli.findings.options import FindingsSource, build_filter, filter_options, source_options, stale_option
 from pipeline.cli.options import as_json_option
 from pipeline.cli.output import align_columns, print_json, print_text, terminal_width
 from pipeline.cli.terminal import UNLIMITED, Style, sanitize
