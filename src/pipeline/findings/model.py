@@ -13,6 +13,7 @@ from pydantic import Field
 from pydantic.dataclasses import dataclass
 
 from pipeline.findings.value import CLOSED, FindingValue
+from pipeline.language.model import Lens
 
 FindingId = NewType("FindingId", str)
 PassId = NewType("PassId", str)
@@ -120,14 +121,6 @@ class Owner(StrEnum):
     DOWNSTREAM_RESOLVER = "downstream-resolver"
     HUMAN = "human"
     RELEASE = "release"
-
-
-class Lens(StrEnum):
-    """The kind of assessment a finding comes from."""
-
-    CODE_REVIEW = "code-review"
-    QA = "qa"
-    PM = "pm"
 
 
 class Strength(StrEnum):
@@ -295,6 +288,7 @@ class Finding(FindingValue):
     reproduction: str | None = None
     min_fix_scope: str | None = None
     regression_tests: tuple[str, ...] = ()
+    why_it_works: str = ""  # why the fix is right
     category: Category
     severity: Severity
     confidence: Confidence
@@ -385,6 +379,7 @@ class RawFinding:
     reproduction: str | None = None
     min_fix_scope: str | None = None
     regression_tests: tuple[str, ...] = ()
+    why_it_works: str = ""  # why the fix is right
     autofix_class: AutofixClass = AutofixClass.MANUAL
     owner: Owner = Owner.HUMAN
     requires_verification: bool = False
@@ -434,6 +429,9 @@ class ReviewerReport:
     unreadable: tuple[UnreadableItem, ...] = ()
     residual_risks: tuple[str, ...] = ()
     testing_gaps: tuple[str, ...] = ()
+    verdict: str = ""  # on the whole change: SHIP, SHIP-WITH-TICKETS or BLOCK
+    argument: str = ""  # for the verdict
+    patterns: tuple[Mapping[str, str], ...] = ()  # what it found worth repeating
     problem: str = ""  # what is wrong with the whole answer
     covered: tuple[str, ...] | None = None  # the paths it looked at; None: unknown
     format: str = ""

@@ -33,8 +33,9 @@ from pipeline.findings.events import Coverage, FindingRaised, LinkAdded, NotRepo
 from pipeline.findings.explanation import explain
 from pipeline.findings.formats.json_export import finding_record
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger
-from pipeline.findings.model import Finding, FindingState, Lens, Link, Observed, ReportStatus, Severity
+from pipeline.findings.model import Finding, FindingState, Link, Observed, ReportStatus, Severity
 from pipeline.findings.verdicts import Verdict
+from pipeline.language.model import Lens
 from pipeline.text import display_width
 
 NOW = datetime(2026, 3, 1, 10, 0, 0, 5, tzinfo=UTC)

@@ -97,7 +97,6 @@ class FreshReviewer:
             stage=STAGE,
             visit=visit,
             attempt=1,
-            review=True,
             prompt=build_question(finding, check),
             cwd=self.root,
             artifacts=folder.absolute(),
