@@ -41,10 +41,7 @@ def rounds(ledger: Ledger, run: str) -> list[Round]:
             by_pass[change.pass_id].append((finding.number, change))
     found: list[Round] = []
     for number, passes in enumerate(_passes_by_round(ledger, run), 1):
-        changes = defaultdict[int, list[Change]](list)
-        for one in passes:
-            for finding_number, change in by_pass[one.id]:
-                changes[finding_number].append(change)
+        changes = [change for one in passes for change in by_pass[one.id]]
         found.append(_round(number, passes, changes, found[-1].outstanding if found else frozenset(), ledger))
     return found
 
@@ -67,18 +64,20 @@ def _passes_by_round(ledger: Ledger, run: str) -> list[list[Pass]]:
 
 
 def _round(
-    number: int, passes: Sequence[Pass], changes: Mapping[int, list[Change]], before: frozenset[int], ledger: Ledger
+    number: int, passes: Sequence[Pass], changes: Sequence[tuple[int, Change]], before: frozenset[int], ledger: Ledger
 ) -> Round:
-    known = {finding.number: finding for finding in ledger if finding.number in changes or finding.number in before}
+    concerned = before.union(one for one, _ in changes)
+    known = {finding.number: finding for finding in ledger if finding.number in concerned}
     scopes = [ReviewScope.of(passed.coverage) for passed in passes]
 
     def expected(finding: Finding) -> bool:
         path = finding.location.path if finding.location else ""
         return any(scope.expects(finding, path) for scope in scopes)
 
-    new = {one for one, made in changes.items() if any(change.what == "raised" for change in made)}
-    seen = {one for one, made in changes.items() if any(change.what == "seen" for change in made)}
-    regressed = {one for one, made in changes.items() if any(map(_is_regression, made))}
+    new = {one for one, change in changes if change.what == "raised"}
+    seen = {one for one, change in changes if change.what == "seen"}
+    reopened = [(one, change) for one, change in changes if change.state is FindingState.REOPENED]
+    regressed = {one for one, change in reopened if change.note.startswith("regression")}
     resolved = {one for one in before - seen - new if one not in known or expected(known[one])}
     return Round(
         number,
@@ -89,10 +88,6 @@ def _round(
         late=tuple(sorted(one for one in new if known[one].late)),
         caused_by_fix=tuple(sorted(one for one in new if any(link.kind == CAUSED for link in known[one].links))),
     )
-
-
-def _is_regression(change: Change) -> bool:
-    return change.state is FindingState.REOPENED and change.note.startswith("regression")
 
 
 def _stall_signals(ledger: Ledger, run: str) -> Iterator[str]:

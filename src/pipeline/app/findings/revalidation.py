@@ -72,7 +72,7 @@ class RevalidationResult:
                 "before": str(ruling.finding.state),
                 "after": str(ruling.after or ruling.finding.state),
                 "mechanical": str(ruling.check.condition),
-                "judged": ruling.judged and str(ruling.judged),
+                "judged": ruling.judged,
                 "reason": ruling.reason,
             }
             for ruling in self.rulings

@@ -1,7 +1,7 @@
 """`awf findings list`, `diff` and `export`: several findings, as a table or in a format for a program."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from pipeline.findings.formats import EXPORT_FORMATS, FORMATS
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId, FindingState, Gate, Severity
 from pipeline.findings.rounds import compare_passes
-from pipeline.findings.triage import StaleReason, describe_stale
+from pipeline.findings.triage import StaleReason
 from pipeline.text import ELLIPSIS, display_width, pad, plural, sanitize_line, truncate
 
 COLUMNS = 80  # of a table when the output is not a terminal
@@ -158,18 +158,18 @@ def _last_part(text: str, width: int) -> str:
     return text if display_width(text) <= width else ELLIPSIS + truncate(text[::-1], width)[:-1][::-1].lstrip()
 
 
-def _print_list(shown: Sequence[Finding], stale: Mapping[FindingId, Sequence[StaleReason]], ledger: Ledger) -> None:
+def _print_list(shown: Sequence[Finding], stale: Mapping[FindingId, Mapping[StaleReason, str]], ledger: Ledger) -> None:
     if not shown:
         click.echo("No findings.", err=True)
         return
     header, *lines = table(shown, ledger)
     text = [header]
     for finding, line in zip(shown, lines, strict=True):
-        text += [line, *_details(finding, stale.get(finding.id, ()), ledger)]
+        text += [line, *_details(finding, stale.get(finding.id, {}), ledger)]
     click.echo("\n".join(text))
 
 
-def _details(finding: Finding, stale: Sequence[StaleReason], ledger: Ledger) -> Iterator[str]:
+def _details(finding: Finding, stale: Mapping[StaleReason, str], ledger: Ledger) -> Iterator[str]:
     """What a finding may be the same as; who dismissed it, why and until when, and why that is stale."""
     if finding.may_be and (duplicates := possible_duplicates(finding, ledger)):
         yield f"    {duplicates}"
@@ -177,10 +177,10 @@ def _details(finding: Finding, stale: Sequence[StaleReason], ledger: Ledger) -> 
         return
     if finding.suppression:
         yield f"    {sanitize(str(finding.suppression))}"
-    yield from (f"    stale: {describe_stale(finding, reason)}" for reason in stale)
+    yield from (f"    stale: {reason}" for reason in stale.values())
 
 
-def _dismissal(finding: Finding, stale: Sequence[StaleReason]) -> dict[str, Any]:
+def _dismissal(finding: Finding, stale: Iterable[StaleReason]) -> dict[str, Any]:
     """What the JSON of a dismissed finding has in addition."""
     if not finding.state.dismissed:
         return {}

@@ -120,7 +120,7 @@ class FindingsSource:
         print_problems(snapshot.problems)
         return snapshot.ledger
 
-    def stale_dismissals(self, ledger: Ledger) -> dict[FindingId, tuple[StaleReason, ...]]:
+    def stale_dismissals(self, ledger: Ledger) -> dict[FindingId, dict[StaleReason, str]]:
         """The dismissed findings whose dismissal is stale as of now, and why."""
         return find_stale_dismissals(ledger, self.repository.root, self.repository.environment, timestamp(utc_now()))
 

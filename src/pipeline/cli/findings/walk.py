@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -25,12 +26,12 @@ from pipeline.errors import AwfError
 from pipeline.files import read_text
 from pipeline.findings.answers import fixer_events
 from pipeline.findings.model import Actor
-from pipeline.findings.trackers import TrackerContext, all_trackers
-from pipeline.findings.trackers.chain import TrackerChain
-from pipeline.findings.walk.machine import OptionKey, Route, Step
+from pipeline.findings.trackers import TrackerChain, all_trackers
+from pipeline.findings.trackers.ticket import TrackerContext
+from pipeline.findings.walk.machine import OptionKey, Route, Step, Walk
 from pipeline.findings.walk.present import Question, parse_choice
 from pipeline.findings.walk.report import render_report, report_data
-from pipeline.findings.walk.session import FixerProgram, Session, decision_events, open_walk
+from pipeline.findings.walk.session import Session, decision_events, open_walk, run_fixer
 from pipeline.findings.walk.stage import RecordedAnswers
 from pipeline.plugins.manager import PluginManager
 from pipeline.text import display_width, plural
@@ -226,10 +227,10 @@ def command(
     chosen_route = None if route == _ASK else Route(route)
     walk = open_walk(ledger, chain, artifacts, route=chosen_route, advisory=advisory, confirms=recorded is None)
     fixer_command = split_command(fixer or "", "--fixer")
-    program = FixerProgram(fixer_command, repository.root, repository.environment, ledger.members)
-    session = Session(walk, person.tell, chain, program)
+    fix = partial(run_fixer, fixer_command, repository.root, repository.environment, ledger.members)
+    session = Session(walk, person.tell, chain, fix)
     _run(session, person.choose)
-    print_problems(_record(session, program, source))
+    print_problems(_record(session.walk, source))
     if as_json:
         print_json(report_data(session.walk))
     else:
@@ -251,13 +252,13 @@ def _run(session: Session, choose: Callable[[Question], OptionKey]) -> None:
         raise
 
 
-def _record(session: Session, program: FixerProgram, source: FindingsSource) -> tuple[str, ...]:
+def _record(walk: Walk, source: FindingsSource) -> tuple[str, ...]:
     """Record the decisions and what the fixer claims, all at once; return problems with the views."""
-    if not session.walk.decisions:
+    if not walk.decisions:
         return ()
     with open_ledger(source.store, source.repository, utc_now()) as opened:
-        claimed = fixer_events(program.answers, opened.ledger, run="", round=1, by="fixer", at=opened.at)
-        return opened.problems + opened.record([*decision_events(session.walk, opened.at, str(Actor.USER)), *claimed])
+        claimed = fixer_events(walk.fixes.answers, opened.ledger, run="", round=1, by="fixer", at=opened.at)
+        return opened.problems + opened.record([*decision_events(walk, opened.at, str(Actor.USER)), *claimed])
 
 
 def _read_answers(path: Path) -> list[str]:
