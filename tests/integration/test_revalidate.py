@@ -189,7 +189,7 @@ def test_a_failing_command_overrules_the_reviewer(here: Here) -> None:
 def test_a_command_that_is_killed_does_not_pass(here: Here) -> None:
     """Only exit code 0 is a pass."""
     told = here.look("--command", "kill -9 $$")
-    assert "signal" in told["reason"]
+    assert "SIGKILL" in told["reason"]
 
 
 def test_a_reviewer_who_finds_it_still_there_reopens_it(here: Here) -> None:

@@ -236,6 +236,11 @@ class Suppression(FindingValue):
     expires: str = ""  # an ISO date; empty: never
     digest: str = ""  # of the evidence that was dismissed
 
+    def __str__(self) -> str:
+        """Who dismissed it, until when and why."""
+        until = f" until {self.expires}" if self.expires else ""
+        return f"by {self.by or 'unknown'}{until}: {self.reason or 'no reason given'}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Link(FindingValue):

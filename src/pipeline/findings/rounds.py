@@ -1,10 +1,11 @@
-"""The rounds of a run: what each resolved, carried over, found and brought back, and when more rounds are pointless."""
+"""What rounds and passes resolved, carried over, found and brought back, and when more rounds are pointless."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from pipeline.errors import AwfError
 from pipeline.findings.events import Pass
 from pipeline.findings.fingerprints import content_words
 from pipeline.findings.ledger import Ledger
@@ -142,3 +143,51 @@ def _repeats_words(finding: Finding, pass_id: str) -> bool:
     earlier = tuple(takewhile(lambda vote: vote.pass_id != pass_id, finding.votes))
     before = content_words(tuple(vote.title for vote in earlier[-1:]))
     return 2 * len(before & words) >= len(before | words)
+
+
+def compare_passes(ledger: Ledger, before: Pass, after: Pass) -> dict[str, list[Finding]]:
+    """What became of findings from one pass to a later one, by what each was right after either of them.
+
+    Resolved, carried, new or regressed, each in at most one list; of the resolved, `claimed` has those that nobody has
+    verified.
+    """
+    order = {str(id): number for number, id in enumerate(ledger.passes)}
+    if order[before.id] > order[after.id]:
+        raise AwfError(f"{before.id} is later than {after.id}", help="give the earlier pass first")
+    lists: dict[str, list[Finding]] = {"resolved": [], "carried": [], "new": [], "regressed": [], "claimed": []}
+    for finding in ledger:
+        was, now = _history_length(finding, before, order), _history_length(finding, after, order)
+        if name := _classify(finding, was, now):
+            lists[name].append(finding)
+            if name == "resolved" and _state_at(finding, now) is FindingState.FIX_CLAIMED:
+                lists["claimed"].append(finding)
+    return lists
+
+
+def _classify(finding: Finding, was: int, now: int) -> str:
+    """What became of a finding; empty if it has no part in either pass."""
+    first, last = _state_at(finding, was), _state_at(finding, now)
+    if last is None:
+        return ""
+    if first is None:
+        return "new" if last.needs_attention else ""
+    if not last.needs_attention or (last is FindingState.FIX_CLAIMED and first.active):
+        return "resolved" if first.needs_attention else ""
+    closed = any(change.state and not change.state.needs_attention for change in finding.history[was:now])
+    return "regressed" if closed or not first.needs_attention else "carried"
+
+
+def _history_length(finding: Finding, after: Pass, order: Mapping[str, int]) -> int:
+    """How long the history was after a pass: up to the last change by it, or else all that is not later."""
+    own = [number for number, change in enumerate(finding.history, 1) if change.pass_id == after.id]
+    if own:
+        return own[-1]
+    for number, change in enumerate(finding.history):
+        if change.at > after.started_at or order.get(change.pass_id, -1) > order[after.id]:
+            return number
+    return len(finding.history)
+
+
+def _state_at(finding: Finding, length: int) -> FindingState | None:
+    """The state after that much of the history; None before it was raised."""
+    return next((change.state for change in reversed(finding.history[:length]) if change.state), None)

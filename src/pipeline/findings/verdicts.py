@@ -8,11 +8,12 @@ from enum import StrEnum
 from pipeline.engine.outcome import Status
 from pipeline.findings.events import Coverage, Pass, ReviewerVerdict
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import AutofixClass, Category, Finding, Gate, Severity
+from pipeline.findings.model import AutofixClass, Category, Finding, Gate, ReportStatus, Severity
 
 BLOCK = "BLOCK"
 RECORD = "record"  # the key of a pass's `ext` with additional fields of its record
 TREE_CHANGED = "x_tree_changed"
+_NO_ANSWER = Coverage(reviewers={"": ReportStatus.MISSING})  # nothing was reviewed
 
 
 class Verdict(StrEnum):
@@ -89,9 +90,9 @@ def verdicts(
 
 
 def ledger_verdicts(ledger: Ledger, passed: Pass | None = None) -> Verdicts:
-    """The verdicts on all findings, given who answered in a pass, or in the last one."""
+    """The verdicts on all findings, given who answered in a pass, or in the last one; incomplete without any pass."""
     last = passed or ledger.last
-    found = verdicts(ledger, ledger.coverage(passed), last.reviewer_verdicts if last else ())
+    found = verdicts(ledger, ledger.coverage(passed) or _NO_ANSWER, last.reviewer_verdicts if last else ())
     if last and tree_changed(last) and found.shipping is Shipping.SHIP:
         return replace(found, shipping=Shipping.BLOCK_ON_REJECTION)
     return found

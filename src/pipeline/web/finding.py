@@ -11,9 +11,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pipeline.app.findings.explanation import last_seen
 from pipeline.app.findings.ledger import suggest_finding
 from pipeline.findings.evidence import RepositoryFiles
+from pipeline.findings.explanation import last_seen
 from pipeline.findings.formats.strict_json import finding_record
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger
 from pipeline.findings.model import Evidence, Finding

@@ -20,11 +20,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from pipeline import text
-from pipeline.app.findings.explanation import location_text
 from pipeline.app.overview import error_kind
 from pipeline.app.store import RunStore, open_local_store
 from pipeline.engine.ports import UnknownRun
 from pipeline.errors import AwfError
+from pipeline.findings.explanation import location_text
 from pipeline.redaction import Redactor
 from pipeline.text import format_clock, format_cost, format_duration
 from pipeline.web.live import Feed

@@ -63,8 +63,8 @@ def triage(request: Request, fields: Form) -> Response:
     store, form = _writable_store(request), TriageForm.parse(fields)
     if not form.agreed and (form.everything or len(form.names) != 1):
         raise HTTPException(409, "Several findings are changed only after a preview. Nothing was decided.")
-    now = datetime.now(UTC)
-    result = apply_triage(form.choose, form.request, store.directory, store.root, now, agreed=form.agreed)
+    repository, now = Repository(store.root, os.environ), datetime.now(UTC)
+    result = apply_triage(form.choose, form.request, store.directory, repository, now, form.agreed)
     if result.moves and not result.refused and not form.agreed and not wants_json(request):
         return RedirectResponse(url("s", store.name, "findings", result.moves[0].finding.number), 303)
     return _respond(request, form, result, planned=False)

@@ -6,7 +6,7 @@ not be read: the pass is recorded as incomplete.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -36,6 +36,7 @@ AUTO = "auto"
 STDIN = "-"
 CALLER = "awf findings import"
 Mode = Literal["full", "quick", "verify"]
+_CHANGES = ("new", "unchanged", "updated", "moved", "reopened", "absent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,23 +120,11 @@ def _renumber(report: ReviewerReport, by: int) -> ReviewerReport:
 
 
 @dataclass(frozen=True, slots=True)
-class PassChanges:
-    """The ids of findings by what a pass did to them. An id can be both moved and reopened."""
-
-    new: tuple[str, ...] = ()
-    unchanged: tuple[str, ...] = ()
-    updated: tuple[str, ...] = ()
-    moved: tuple[str, ...] = ()
-    reopened: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ImportResult:
     """What a pass recorded."""
 
     passed: Pass
-    changes: PassChanges
+    changes: dict[str, list[FindingId]]  # what it did to which findings; an id can be both moved and reopened
     verdict: VerdictSummary
     ledger: Ledger
     problems: tuple[str, ...] = ()
@@ -159,7 +148,7 @@ class ImportResult:
             "pass": self.passed.id,
             "inputs": len(self.passed.entries),
             "dispositions": self.dispositions,
-            **asdict(self.changes),
+            **self.changes,
             "unused": list(self.stale),
             "verdicts": self.verdict.as_json(),
             "reviewers": {name: str(status) for name, status in self.passed.coverage.reviewers.items()},
@@ -190,7 +179,7 @@ def import_reports(
         mode=mode,
         target=repository.branch or repository.head[:12],
     )
-    with open_ledger(store, repository.root, at, repository.trust) as opened:
+    with open_ledger(store, repository, now) as opened:
         result = ingest(reports, opened.ledger, info)
         opened.store.append(result.events)
         passed, changes = result.passed, pass_changes(result.events, opened.ledger)
@@ -208,9 +197,9 @@ def import_reports(
     )
 
 
-def pass_changes(events: Iterable[LedgerEvent], ledger: Ledger) -> PassChanges:
+def pass_changes(events: Iterable[LedgerEvent], ledger: Ledger) -> dict[str, list[FindingId]]:
     """What the events of a pass did, each finding once in each list, and a cluster as its leader."""
-    lists: dict[str, dict[FindingId, None]] = {part.name: {} for part in fields(PassChanges)}
+    lists: dict[str, dict[FindingId, None]] = {name: {} for name in _CHANGES}
     for event in events:
         match event:
             case FindingRaised():
@@ -223,6 +212,4 @@ def pass_changes(events: Iterable[LedgerEvent], ledger: Ledger) -> PassChanges:
                 lists["absent"][event.id] = None
             case _:
                 pass  # the finding's own history has the rest
-    return PassChanges(
-        **{name: tuple(id for id in ids if not joined_to(ledger.findings[id])) for name, ids in lists.items()}
-    )
+    return {name: [id for id in ids if not joined_to(ledger.findings[id])] for name, ids in lists.items()}
