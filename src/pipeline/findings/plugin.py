@@ -21,7 +21,6 @@ from pipeline.engine.context import Append, Discard, full_response_key, is_exten
 from pipeline.engine.outcome import FailureClass, Status, response_base
 from pipeline.engine.ports import RUNS, Journal
 from pipeline.findings.git import TreeSnapshots, main_checkout
-from pipeline.findings.keys import FINDINGS_CHANGED, ReviewKey
 from pipeline.language.model import FindingsFormat, LlmStage, ToolStage, is_review
 from pipeline.plugins import (
     Assessment,
@@ -44,10 +43,20 @@ if TYPE_CHECKING:
     from pipeline.findings.run_findings import RunFindings
     from pipeline.findings.walk.stage import Decider
 
+FINDINGS_CHANGED = "findings_changed"  # the event after a commit that added or cleared reports
 LOOKS_LIKE_FINDINGS = re.compile(r"""["'](?:findings|severity)["']\s*:""")
 NOTHING_SAID = frozenset({FailureClass.PROTOCOL, FailureClass.AGENT, FailureClass.INTERNAL})
 _END_OF_LIST = b"\n]\n"
 _ANSWER = re.compile(r"\[\s*FINDING\s", re.IGNORECASE)
+
+
+class ReviewKey:
+    """The context keys of findings."""
+
+    REPORTS = "review.findings"  # the open reports
+    CHOSEN = "review.chosen"  # the ids of the findings that the next fix stage is given, and no others
+    VERDICT = "review.verdict"
+    STALLED = "review.stalled"  # why another round of fixing would not help
 
 
 class ReviewFindings:

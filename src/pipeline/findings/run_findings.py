@@ -22,11 +22,11 @@ from pipeline.findings.fix_prompt import chosen_section, findings_section
 from pipeline.findings.formats.view_edits import ViewEdits
 from pipeline.findings.git import GitRefusedError, TreeSnapshots, files_changed, review_end, review_start
 from pipeline.findings.ingest import IngestResult, PassInfo, ingest
-from pipeline.findings.keys import ReviewKey
 from pipeline.findings.ledger import Ledger, LedgerStore
 from pipeline.findings.model import FindingId, Gate, ReportStatus, ReviewerReport
 from pipeline.findings.plugin import (
     NOTHING_SAID,
+    ReviewKey,
     finding_ids,
     found_key,
     is_reporting,
