@@ -5,7 +5,7 @@ stays as votes. The confidence gate comes late on purpose: two doubtful items th
 """
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from posixpath import dirname
@@ -384,11 +384,17 @@ def _changes(lead: RawFinding, finding: Finding) -> Iterator[str]:
         yield f"{rated}: {finding.severity} kept"
 
 
-def coverage(reports: Sequence[ReviewerReport], unreadable: Container[str], demoted: Sequence[Finding]) -> Coverage:
+def coverage(
+    reports: Iterable[ReviewerReport], groups: Sequence[Sequence[RawFinding]], decisions: Decisions
+) -> Coverage:
     """Who answered and what was looked at. Silence never counts as a look.
 
-    A reviewer with `unreadable` items, given by their ids, answered in part. What was demoted is listed as a note.
+    A reviewer with unreadable items that are not dismissed answered in part. What was demoted is listed as a note.
     """
+    kinds = [kind for kind, _ in decisions.outcomes]
+    rejected = [group for group, kind in zip(groups, kinds, strict=False) if kind is Disposition.REJECTED]
+    unreadable = {item.input_id for group in rejected for item in group}
+    demoted = [one for one, kind in zip(decisions.drafts, kinds, strict=True) if kind is Disposition.DEMOTED]
     reviewers: dict[str, ReportStatus] = {}
     problems = defaultdict[str, list[str]](list)
     whole, unnamed, failed = set[str](), set[str](), set[str]()

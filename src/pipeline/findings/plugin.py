@@ -163,7 +163,7 @@ class ReviewFindings:
     @hookimpl
     def before_stage(self, stage: BaseStage, visit: int, state: State) -> None:
         """Note what a review is given to look at."""
-        if is_review(stage) or (isinstance(stage, ToolStage) and stage.findings is not FindingsFormat.TEXT):
+        if is_asked_for_findings(stage):
             self._findings().start_attempt(stage, visit, state)
 
     @hookimpl
@@ -256,16 +256,17 @@ def viewed(root: Path) -> bool:
 
 
 def report_operations(
-    stage: BaseStage, visit: int, outcome: Outcome, context: Context, at: float
+    stage: BaseStage, visit: int, outcome: Outcome, context: Context, at: float, ids: Sequence[str] = ()
 ) -> Iterator[Operation]:
-    """Append a report, or clear the reports of a stage that passed."""
+    """Append a report with the ids of its findings, or clear the reports of a stage that passed."""
     if not is_reporting(stage):
         return
     if outcome.status in (Status.FAIL, Status.PARTIAL_SUCCESS):
         kind = outcome.failure.kind if outcome.failure else None
         # What a tool printed was said, even if its report cannot be read.
         if kind not in NOTHING_SAID or (isinstance(stage, ToolStage) and kind is FailureClass.PROTOCOL):
-            yield Append(ReviewKey.REPORTS, _report(stage, visit, outcome, context, at))
+            report = _report(stage, visit, outcome, context, at)
+            yield Append(ReviewKey.REPORTS, report | ({"findingIds": list(dict.fromkeys(ids))} if ids else {}))
     elif outcome.status is Status.SUCCESS and count_reports(context, stage.id):
         yield Discard(ReviewKey.REPORTS, {"stageId": stage.id})
 
@@ -299,6 +300,11 @@ def stall_reason(context: Context, _: str | None) -> str:
 def is_reporting(stage: BaseStage) -> bool:
     """Whether a stage's failures are reports: those of reviews and tools are."""
     return is_review(stage) or isinstance(stage, ToolStage)
+
+
+def is_asked_for_findings(stage: BaseStage) -> bool:
+    """Whether a stage is asked for findings that code can read."""
+    return is_review(stage) or (isinstance(stage, ToolStage) and stage.findings is not FindingsFormat.TEXT)
 
 
 def _report(stage: BaseStage, visit: int, outcome: Outcome, context: Context, at: float) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Readiness(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """All verdicts on the same findings."""
+    """All verdicts on the same findings. Without a readable answer of every reviewer, each is a failure."""
 
     verdict: Verdict  # a claimed fix counts as a fix
     after_verification: Verdict  # a claimed fix does not count
@@ -50,16 +50,6 @@ class Verdicts:
     readiness: Readiness
     complete: bool  # whether every reviewer gave a readable answer
     summary: dict[str, int]  # active findings by severity, as a verdict file names them
-
-    @property
-    def stated(self) -> Verdict:
-        """The verdict for a file: at least FAIL if the pass is incomplete."""
-        return self.verdict if self.complete else at_least_fail(self.verdict)
-
-    @property
-    def gating(self) -> Verdict:
-        """The verdict for a condition: claimed fixes do not count, and an incomplete pass is at least FAIL."""
-        return self.after_verification if self.complete else at_least_fail(self.after_verification)
 
 
 def verdicts(
@@ -74,13 +64,16 @@ def verdicts(
     active = [finding for finding in own if finding.state.active]
     unverified = [finding for finding in own if finding.state.needs_attention]
     complete = coverage is None or coverage.complete
+    verdict, after_verification = file_verdict(active), file_verdict(unverified)
+    if not complete:
+        verdict, after_verification = at_least_fail(verdict), at_least_fail(after_verification)
     shipping = _shipping(unverified, said)
     if shipping is Shipping.SHIP and not complete:
         shipping = Shipping.BLOCK_ON_REJECTION
     counts = Counter(finding.severity for finding in active)
     return Verdicts(
-        verdict=file_verdict(active),
-        after_verification=file_verdict(unverified),
+        verdict=verdict,
+        after_verification=after_verification,
         shipping=shipping,
         readiness=_readiness(unverified, fixes_applied=fixes_applied) if complete else Readiness.NOT_READY,
         complete=complete,
