@@ -50,7 +50,7 @@ from pipeline.findings.model import (
     Link,
     Location,
     Observed,
-    Strength,
+    Vote,
 )
 
 CAUSED = "caused_by"
@@ -76,10 +76,10 @@ def dismissed_drafts(ledger: Ledger, matches: Iterable[Match], drafts: Sequence[
         if _reopening_reason(whole, known, drafts[one.draft], at):
             reopened.add(whole.id)
         covered[one.draft] = whole.id
+    held = {index: ledger.findings[id] for index, id in covered.items() if id not in reopened}
     return {
-        index: f"known as {id} and dismissed: {_dismissal_reason(ledger.findings[id])}"
-        for index, id in covered.items()
-        if id not in reopened
+        index: f"known as {known.id} and dismissed: {(known.suppression and known.suppression.reason) or known.state}"
+        for index, known in held.items()
     }
 
 
@@ -118,18 +118,21 @@ class _PassEvents:
             self.found[one.draft] = replace(self.decisions.whole(one.draft), id=self.ledger.leader(one.known))
         for one in kept:
             known, whole = self.ledger.findings[one.known], self.ledger.findings[self.ledger.leader(one.known)]
+            own, draft = self.decisions.drafts[one.draft], self.decisions.whole(one.draft)
             dismissed = one.draft in self.decisions.dismissed
-            if known is whole:
-                draft = self.decisions.clusters.get(one.draft, self.decisions.drafts[one.draft])
-                self._reported(known, draft, one.strength, dismissed=dismissed)
-            else:
-                draft = self.decisions.drafts[one.draft]
-                self._reported(known, draft, one.strength, dismissed=False)
+            if known is not whole:
+                self._reported(known, _updates(known, own), one, own.votes)
                 if whole.id in direct:
                     continue
-                direct.add(whole.id)
-                draft = self.decisions.whole(one.draft)
-                self._leader_reported(whole, draft, one)
+                direct.add(whole.id)  # only a member was reported: the leader's text stays, and it becomes no milder
+                worse = draft.severity.rank < whole.severity.rank and not dismissed
+                changes = {"severity": draft.severity, "gate": draft.gate} if worse else {}
+                self._reported(whole, changes, one, note=f"seen as {known.id}")
+            elif dismissed:
+                note = f"re-raised, suppressed: {known.state}"
+                self._reported(known, _identity(known, draft), one, draft.votes, note)
+            else:
+                self._reported(known, _updates(known, draft), one, draft.votes)
             if not dismissed:
                 self._change_state(whole, known, draft)
 
@@ -175,34 +178,29 @@ class _PassEvents:
             note = "absent twice and its text is gone; propose verify"
             self._set_state(known, FindingState.FIX_CLAIMED, note)
 
-    def _reported(self, known: Finding, draft: Finding, strength: Strength, *, dismissed: bool) -> None:
-        changes = _changed_fields(known, _identity(known, draft) if dismissed else updates(known, draft))
+    def _reported(
+        self, known: Finding, new: Mapping[str, Any], one: Match, votes: Iterable[Vote] = (), note: str = ""
+    ) -> None:
+        """Record a report of a known finding, with the votes and the values that it did not have."""
+        changed = {name: value for name, value in new.items() if value != getattr(known, name)}
+        was, now = known.location, replace(known, **changed).location
+        if was and now and (was.path, was.start) != (now.path, now.start):
+            observed = Observed.MOVED
+        else:
+            observed = Observed.UPDATED if changed.keys() - _IDENTITY else Observed.UNCHANGED
+        if "fingerprints" in changed:
+            prints = new["fingerprints"].items()
+            changed["fingerprints"] = {name: value for name, value in prints if known.fingerprints.get(name) != value}
         self.events.append(
             ReportedAgain(
                 at=self.at,
                 id=known.id,
                 pass_id=self.passed.id,
-                observed=_observed(known, changes, draft),
-                strength=strength,
-                votes=tuple(vote for vote in draft.votes if vote not in known.votes),
-                changes=changes,
-                note=f"re-raised, suppressed: {known.state}" if dismissed else "",
-            )
-        )
-
-    def _leader_reported(self, leader: Finding, draft: Finding, one: Match) -> None:
-        """A leader that only a member was reported for: its text stays, and it becomes no milder."""
-        worse = draft.severity.rank < leader.severity.rank and one.draft not in self.decisions.dismissed
-        changes = {"severity": draft.severity, "gate": draft.gate} if worse else {}
-        self.events.append(
-            ReportedAgain(
-                at=self.at,
-                id=leader.id,
-                pass_id=self.passed.id,
-                observed=Observed.UPDATED if worse else Observed.UNCHANGED,
+                observed=observed,
                 strength=one.strength,
-                changes=_changed_fields(leader, changes),
-                note=f"seen as {one.known}",
+                votes=tuple(vote for vote in votes if vote not in known.votes),
+                changes=replace(known, **changed).model_dump(mode="json", include=set(changed)),
+                note=note,
             )
         )
 
@@ -272,14 +270,10 @@ def _reopening_reason(known: Finding, reported: Finding, draft: Finding, at: str
     return ""
 
 
-def _dismissal_reason(known: Finding) -> str:
-    return (known.suppression and known.suppression.reason) or str(known.state)
-
-
 # --- what a report changes in a known finding ------------------------------------------------------------------------
 
 
-def updates(known: Finding, draft: Finding) -> dict[str, Any]:
+def _updates(known: Finding, draft: Finding) -> dict[str, Any]:
     """The fields of a known finding after a report. Silence erases nothing; evidence and names only grow."""
     fields = {name: value for name in _REPORTED_FIELDS if (value := getattr(draft, name)) not in (None, "", ())}
     fields |= {name: True for name in _FLAGS if getattr(draft, name)}
@@ -323,22 +317,6 @@ def _not_milder(known: Finding, draft: Finding) -> dict[str, Any]:
     if draft.autofix_class is AutofixClass.ADVISORY:
         kept["autofix_class"] = known.autofix_class
     return kept
-
-
-def _changed_fields(known: Finding, new: Mapping[str, Any]) -> dict[str, Any]:
-    """The new values that differ from the known ones, as JSON values; of fingerprints only those that differ."""
-    changed = {name: value for name, value in new.items() if value != getattr(known, name)}
-    if "fingerprints" in changed:
-        prints = changed["fingerprints"].items()
-        changed["fingerprints"] = {name: value for name, value in prints if known.fingerprints.get(name) != value}
-    return replace(known, **changed).model_dump(mode="json", include=set(changed))
-
-
-def _observed(known: Finding, changed: Iterable[str], draft: Finding) -> Observed:
-    was, now = known.location, draft.location or known.location
-    if was and now and (was.path, was.start) != (now.path, now.start):
-        return Observed.MOVED
-    return Observed.UPDATED if set(changed) - _IDENTITY else Observed.UNCHANGED
 
 
 def _evidence_key(evidence: Evidence) -> tuple[str, str, str]:
