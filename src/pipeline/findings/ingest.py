@@ -32,7 +32,6 @@ from pipeline.findings.model import (
     FindingId,
     FindingState,
     PassId,
-    RawFinding,
     ReviewerReport,
     Strength,
 )
@@ -70,7 +69,8 @@ def ingest(
     takes them for granted.
     """
     reports, files = tuple(reports), RepositoryFiles(root)
-    raw = sorted((item for report in reports for item in normalize(report, files)), key=_path)
+    raw = [item for report in reports for item in normalize(report, files)]
+    raw.sort(key=lambda item: next((place.path for place in named_places(item)), ""))  # so that a file is read once
     groups = group_equal(check_evidence(item, files) for item in raw)
     del raw  # a hundred thousand items are not kept twice
     drafts = add_fingerprints(number_equal_signatures([draft(group, passed) for group in groups]), files)
@@ -102,11 +102,6 @@ def new_pass_id(ledger: Ledger, seconds: int, head: str) -> PassId:
     while (id := PassId(f"REV-{seconds}-{head[:7] or '0000000'}")) in ledger.passes:
         seconds += 1
     return id
-
-
-def _path(finding: RawFinding) -> str:
-    """The file of a finding: those of one file are checked together, so that each file is read once."""
-    return next((place.path for place in named_places(finding)), "")
 
 
 def _with_findings_of_this_round(

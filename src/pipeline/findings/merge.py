@@ -115,20 +115,21 @@ def draft(group: Sequence[RawFinding], passed: Pass) -> Finding:
     lead = group[0]
     evidence = _union(item.evidence for item in group)
     texts = {name: text for item in reversed(group) for name in _WORDS if (text := getattr(item, name))}
-    agreement = len({item.reviewer for item in group})
+    ext = {name: value for item in reversed(group) for name, value in item.ext.items()}
+    sources = tuple(sorted({item.reviewer for item in group}))
     return Finding(
         id=FindingId(""),
         signature=raw_signature(lead.reviewer, lead.impact)
         if lead.unreadable
         else signature(lead.category, evidence, lead.title),
-        fingerprints=_first_values(item.tool_ids for item in group),
+        fingerprints={name: id for item in reversed(group) for name, id in item.tool_ids.items()},
         title=lead.title,
         scope=lead.scope or dirname(lead.locations[0].path if lead.locations else ""),
         **texts,
         regression_tests=tuple(dict.fromkeys(test for item in group for test in item.regression_tests)),
         category=lead.category,
         severity=lead.severity,
-        confidence=promote(lead.confidence, agreement),
+        confidence=promote(lead.confidence, len(sources)),
         autofix_class=_most_careful_class(item.autofix_class for item in group),
         owner=max((item.owner for item in group), key=_OWNERS.index),
         requires_verification=any(item.requires_verification for item in group),
@@ -137,15 +138,15 @@ def draft(group: Sequence[RawFinding], passed: Pass) -> Finding:
         locations=_union(item.locations for item in group),
         evidence=evidence,
         votes=tuple(_vote(item, passed) for item in group),
-        sources=tuple(sorted({item.reviewer for item in group})),
+        sources=sources,
         lens=lead.lens,
         task=passed.task,
-        agreement=agreement,
+        agreement=len(sources),
         **_state(group),
         pass_id=passed.id,
         created_at=passed.started_at,
         updated_at=passed.started_at,
-        ext=_first_values(item.ext for item in group) | ({UNREADABLE: lead.unreadable} if lead.unreadable else {}),
+        ext=ext | ({UNREADABLE: lead.unreadable} if lead.unreadable else {}),
     )
 
 
@@ -296,7 +297,8 @@ def outcome(finding: Finding) -> tuple[Disposition, str]:
         return Disposition.SUPPRESSED, f"its source suppresses it: {finding.suppression.reason or 'no reason given'}"
     if finding.pre_existing:
         return Disposition.SURVIVING, "set apart: it was there before the change"
-    if _is_soft(finding):
+    advice = finding.autofix_class is AutofixClass.ADVISORY and finding.severity.rank >= Severity.MEDIUM.rank
+    if advice and all(_SOFT_SOURCES.intersection(source.lower().split("-")) for source in finding.sources):
         section = "testing gaps" if _is_about_tests(finding) else "residual risks"
         return Disposition.DEMOTED, f"minor advice on tests or maintenance: listed under {section}"
     if not passes(finding.severity, finding.confidence):
@@ -323,12 +325,6 @@ def rank(finding: Finding) -> tuple[Any, ...]:
     place, first = finding.location, finding.votes[0]
     where = (place.path, place.start or 0) if place else ("", 0)
     return (finding.severity.rank, -finding.confidence.value, *where, finding.title, first.reviewer, first.input_id)
-
-
-def _is_soft(finding: Finding) -> bool:
-    """Whether it is only minor advice of reviewers who look at tests and maintenance."""
-    advice = finding.autofix_class is AutofixClass.ADVISORY and finding.severity.rank >= Severity.MEDIUM.rank
-    return advice and all(_SOFT_SOURCES.intersection(source.lower().split("-")) for source in finding.sources)
 
 
 def _is_about_tests(finding: Finding) -> bool:
@@ -385,16 +381,14 @@ def _changes(lead: RawFinding, finding: Finding) -> Iterator[str]:
 
 
 def coverage(
-    reports: Iterable[ReviewerReport], groups: Sequence[Sequence[RawFinding]], decisions: Decisions
+    reports: Sequence[ReviewerReport], groups: Sequence[Sequence[RawFinding]], decisions: Decisions
 ) -> Coverage:
     """Who answered and what was looked at. Silence never counts as a look.
 
     A reviewer with unreadable items that are not dismissed answered in part. What was demoted is listed as a note.
     """
-    kinds = [kind for kind, _ in decisions.outcomes]
-    rejected = [group for group, kind in zip(groups, kinds, strict=False) if kind is Disposition.REJECTED]
+    rejected = (group for at, group in enumerate(groups) if decisions.outcomes[at][0] is Disposition.REJECTED)
     unreadable = {item.input_id for group in rejected for item in group}
-    demoted = [one for one, kind in zip(decisions.drafts, kinds, strict=True) if kind is Disposition.DEMOTED]
     reviewers: dict[str, ReportStatus] = {}
     problems = defaultdict[str, list[str]](list)
     whole, unnamed, failed = set[str](), set[str](), set[str]()
@@ -414,26 +408,21 @@ def coverage(
             unnamed.add(file)
     looked = [report.covered for report in reports if report.status.answered]
     everything = any(paths is None for paths in looked)
-    gaps = [_note(finding) for finding in demoted if _is_about_tests(finding)]
-    risks = [_note(finding) for finding in demoted if not _is_about_tests(finding)]
+    gaps = {replace_surrogates(text) for report in reports for text in report.testing_gaps}
+    risks = {replace_surrogates(text) for report in reports for text in report.residual_risks}
+    for finding, (kind, _) in zip(decisions.drafts, decisions.outcomes, strict=True):
+        if kind is Disposition.DEMOTED:
+            place = finding.location.path_line if finding.location else "no place"
+            (gaps if _is_about_tests(finding) else risks).add(f"{place} -- {finding.title}")
     return Coverage(
         reviewers=reviewers,
         problems={name: "; ".join(texts) for name, texts in problems.items() if texts},
-        testing_gaps=_sorted_notes((report.testing_gaps for report in reports), gaps),
-        residual_risks=_sorted_notes((report.residual_risks for report in reports), risks),
+        testing_gaps=tuple(sorted(gaps)),
+        residual_risks=tuple(sorted(risks)),
         paths=None if everything else tuple(sorted({path for paths in looked for path in paths or ()})),
         files=tuple(sorted(whole - failed - {""})),
         unnamed=tuple(sorted(unnamed - {""})),
     )
-
-
-def _note(finding: Finding) -> str:
-    """A demoted finding as a line beside the findings."""
-    return f"{finding.location.path_line if finding.location else 'no place'} -- {finding.title}"
-
-
-def _sorted_notes(reported: Iterable[Iterable[str]], demoted: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted({replace_surrogates(text) for text in chain(*reported, demoted)}))
 
 
 # --- helpers ---------------------------------------------------------------------------------------------------------
@@ -448,11 +437,3 @@ def _most_careful_class(classes: Iterable[AutofixClass]) -> AutofixClass:
 def _union(parts: Iterable[tuple[_Part, ...]]) -> tuple[_Part, ...]:
     """All of them once, in their order, up to what a finding holds."""
     return tuple(islice(dict.fromkeys(chain.from_iterable(parts)), MAX_PARTS))
-
-
-def _first_values(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Everything said under any name; under one name, what is said first."""
-    values: dict[str, Any] = {}
-    for part in parts:
-        values = {**part, **values}
-    return values
