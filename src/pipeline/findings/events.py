@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from pipeline.findings.model import (
@@ -117,20 +117,17 @@ class Pass(FindingValue):
     ext: dict[str, Any] = Field(default_factory=dict)
 
 
-_EVENT = ConfigDict(extra="forbid", ser_json_inf_nan="constants")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class _Event(FindingValue):
     at: str  # ISO 8601
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class _FindingEvent(_Event):
     id: FindingId
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class PassRecorded(_Event):
     """A pass. It precedes the events of its findings."""
 
@@ -138,7 +135,7 @@ class PassRecorded(_Event):
     assessment: Pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class FindingRaised(_Event):
     """A new finding."""
 
@@ -146,7 +143,7 @@ class FindingRaised(_Event):
     finding: Finding
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class ReportedAgain(_FindingEvent):
     """A known finding was reported again. `changes` holds only the fields that differ."""
 
@@ -159,7 +156,7 @@ class ReportedAgain(_FindingEvent):
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class NotReported(_FindingEvent):
     """A known finding's code was reviewed, and it was not reported."""
 
@@ -167,7 +164,7 @@ class NotReported(_FindingEvent):
     pass_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class StateChanged(_FindingEvent):
     """A finding's state changed."""
 
@@ -179,7 +176,7 @@ class StateChanged(_FindingEvent):
     suppression: Suppression | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class FixAttempted(_FindingEvent):
     """Someone tried to fix it."""
 
@@ -187,7 +184,7 @@ class FixAttempted(_FindingEvent):
     attempt: FixAttempt
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class DecisionMade(_FindingEvent):
     """Someone decided what to do about it."""
 
@@ -195,7 +192,7 @@ class DecisionMade(_FindingEvent):
     decision: Decision
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class LinkAdded(_FindingEvent):
     """It relates to another finding."""
 
@@ -203,7 +200,7 @@ class LinkAdded(_FindingEvent):
     link: Link
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class LinkRemoved(_FindingEvent):
     """A link is withdrawn, as when a finding is split from its cluster."""
 
@@ -211,7 +208,7 @@ class LinkRemoved(_FindingEvent):
     link: Link
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class FieldsEdited(_FindingEvent):
     """A person or an agent edited fields. A later pass does not overwrite them."""
 

@@ -17,7 +17,7 @@ FindingId = NewType("FindingId", str)
 PassId = NewType("PassId", str)
 MAY_BE = "may_be"  # the kind of link to a finding that may be the same
 UNREADABLE = "unreadable"  # the key of `ext` with the reason an item could not be read
-CLOSED = ConfigDict(extra="forbid")
+CLOSED = ConfigDict(extra="forbid", ser_json_inf_nan="constants")
 
 
 class FindingValue:
@@ -205,9 +205,9 @@ class Location(FindingValue):
     @property
     def lines(self) -> str:
         """`42-58` or `42`; nothing for a whole file."""
-        if self.start is None or self.end in (None, self.start):
-            return "" if self.start is None else str(self.start)
-        return f"{self.start}-{self.end}"
+        if self.start is None:
+            return ""
+        return str(self.start) if self.end in (None, self.start) else f"{self.start}-{self.end}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)

@@ -141,9 +141,9 @@ def _with_paths(finding: RawFinding, files: RepositoryFiles) -> RawFinding:
             paths[path] = None
             notes.append(str(error))
     locations = tuple(
-        replace(place, path=normal, symbol=replace_surrogates(place.symbol))
+        replace(place, path=kept, symbol=replace_surrogates(place.symbol))
         for place in finding.locations
-        if (normal := paths.get(place.path)) is not None
+        if (kept := paths.get(place.path)) is not None
     )
     evidence = tuple(_clean_evidence(item, paths.get(item.path, "")) for item in finding.evidence)
     return replace(finding, locations=locations, evidence=evidence, notes=tuple(notes))

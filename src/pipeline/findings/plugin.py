@@ -10,7 +10,6 @@ raised, so that the run pauses: a finding that cannot be kept is never passed ov
 import json
 import os
 import re
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,43 +64,36 @@ class ReviewFindings:
     def __init__(
         self,
         journal: Journal,
-        root: Path,
+        root: Path,  # where the run was started
         environ: Mapping[str, str],
-        snapshots: TreeSnapshots,
-        store: Path | None = None,
-        now: Callable[[], float] = time.time,
-        trackers: Callable[[], Mapping[str, Callable[..., Any]]] = dict,
-        deciders: "Sequence[Decider]" = (),
-        trusted: Collection[str] = (),
+        snapshots: TreeSnapshots,  # of the files that a review is given
+        store: Path,  # where the logs of its stages are
+        now: Callable[[], float],
+        trackers: Callable[[], Mapping[str, Callable[..., Any]]] = dict,  # from other plugins
+        deciders: "Sequence[Decider]" = (),  # who can be asked about findings here
+        trusted: Collection[str] = (),  # the commands that the user allows to take records
     ) -> None:
-        self._journal = journal
-        self._root = root  # where the run was started
-        self._home = main_checkout(root)  # where its findings are shown
-        self._environ = environ
-        self._snapshots = snapshots  # of the files that a review is given
-        self._store = store  # where the logs of its stages are
-        self._now = now
-        self._trackers = trackers  # from other plugins
-        self._deciders = deciders  # who can be asked about findings here
-        self._loaded: RunFindings | None = None
-        self._file: ReportsFile | None = None  # of the run's open reports
-        self._trusted = trusted  # the commands that the user allows to take records
-
-    def _findings(self) -> "RunFindings":
-        """The findings of this run. Not a property: registering a plugin evaluates all its properties."""
-        if self._loaded is None:
+        def load() -> "RunFindings":
             from pipeline.findings.ledger import LedgerStore  # noqa: PLC0415 - see the module's docstring
             from pipeline.findings.run_findings import RunFindings  # noqa: PLC0415 - as above
 
-            self._loaded = RunFindings(
-                LedgerStore(self._journal),
-                self._root,
-                self._environ,
-                self._now,
-                self._snapshots,
-                self._store,
-                self._trusted,
-            )
+            return RunFindings(LedgerStore(journal), root, environ, now, snapshots, store, trusted)
+
+        def load_triage() -> Handler:
+            from pipeline.findings.walk.stage import TriageHandler  # noqa: PLC0415 - as above
+
+            return TriageHandler(self._findings(), environ, trackers, deciders)
+
+        self._journal = journal
+        self._home = main_checkout(root)  # where the findings are shown
+        self._load = load
+        self._loaded: RunFindings | None = None
+        self._triage = _Triage(load_triage)
+        self._file: ReportsFile | None = None  # of the run's open reports
+
+    def _findings(self) -> "RunFindings":
+        """The findings of this run. Not a property: registering a plugin evaluates all its properties."""
+        self._loaded = self._loaded or self._load()
         return self._loaded
 
     @hookimpl
@@ -153,12 +145,7 @@ class ReviewFindings:
     @hookimpl
     def stage_handlers(self) -> Mapping[StageKind, Handler]:
         """Run triage stages."""
-        return {StageKind.TRIAGE: _Triage(self._triage)}
-
-    def _triage(self) -> Handler:
-        from pipeline.findings.walk.stage import TriageHandler  # noqa: PLC0415 - see the module's docstring
-
-        return TriageHandler(self._findings(), self._environ, self._trackers, self._deciders)
+        return {StageKind.TRIAGE: self._triage}
 
     @hookimpl
     def before_stage(self, stage: BaseStage, visit: int, state: State) -> None:

@@ -117,13 +117,13 @@ def report_in_file(stage: ToolStage, file: Path, root: Path) -> ReviewerReport:
 
 
 def read_report_again(
-    stage: BaseStage, outcome: Outcome, answers: Sequence[str] | None, root: Path, store: Path | None
+    stage: BaseStage, outcome: Outcome, answers: Sequence[str] | None, root: Path, store: Path
 ) -> ReviewerReport | None:
     """What a stage reported that an earlier process ran; None if that cannot be read."""
     found: ReviewerReport | None = None
     if is_review(stage) and (answers or outcome.source is StatusSource.STRUCTURED):
         found = report_in_answers(stage, answers or [outcome.response], root)
-    elif isinstance(stage, ToolStage) and is_asked_for_findings(stage) and store and "stdout" in outcome.logs:
+    elif isinstance(stage, ToolStage) and is_asked_for_findings(stage) and "stdout" in outcome.logs:
         ended = outcome.failure is None or outcome.failure.kind is FailureClass.EXIT_NONZERO
         output = store / outcome.logs["stdout"]
         files = (file for file in (output.with_name(REPORT), output) if ended and file.is_file())

@@ -86,7 +86,7 @@ class RunFindings:
         environ: Mapping[str, str],
         now: Callable[[], float],
         snapshots: TreeSnapshots,
-        store: Path | None = None,  # where logs are, for what an earlier process ran
+        store: Path,  # where logs are, for what an earlier process ran
         trusted: Collection[str] = (),  # the commands that the user allows to take records
     ) -> None:
         self._ledgers = ledgers
