@@ -46,7 +46,12 @@ def check_evidence(finding: RawFinding, files: "RepositoryFiles") -> RawFinding:
         uncertain = span is None and (first.start or 0) > 0  # the file has no such line
     else:
         uncertain = finding.category not in WORK_ITEMS and not finding.by_tool
-    notes = [note, *(_quotation_note(*one) for one in checked)]
+    notes = [note]
+    for item, found, cited in checked:
+        if found is False:
+            notes.append("quote not found")
+        elif found and cited and _span(item) != cited:
+            notes.append(f"line {cited[0]} corrected to {item.start}, where the quotation is")
     if uncertain and not finding.unreadable:
         notes.append("uncertain: it points at no code")
 
@@ -113,14 +118,6 @@ def _cited_lines(found: Span, cited: Span, length: int) -> Span:
     if found[0] <= cited[1] and found[1] >= cited[0]:
         return cited
     return found[0], min(max(found[1], found[0] + cited[1] - cited[0]), length)
-
-
-def _quotation_note(item: Evidence, found: bool | None, cited: Span | None) -> str:  # noqa: FBT001 - see _Checked
-    if found is False:
-        return "quote not found"
-    if found and cited and _span(item) != cited:
-        return f"line {cited[0]} corrected to {item.start}, where the quotation is"
-    return ""
 
 
 def _correct_location(location: Location, checked: Iterable[_Checked]) -> Location:

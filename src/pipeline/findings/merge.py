@@ -336,16 +336,19 @@ def _is_about_tests(finding: Finding) -> bool:
 
 def item_outcomes(groups: Sequence[Sequence[RawFinding]], decisions: Decisions) -> Iterator[ItemOutcome]:
     """The outcome of every item of every group."""
-    for index, (lead, *others) in enumerate(groups):
+    for index, group in enumerate(groups):
+        lead = group[0]
         disposition, reason = decisions.outcomes[index]
         leader = decisions.leaders.get(index)
         into = "" if leader is None else _name(decisions.drafts[leader])
-        finding = decisions.clusters.get(index, decisions.drafts[index])
-        yield _item_outcome(lead, disposition, [reason, *_changes(lead, finding)], into)
-        for item in others:
-            near = _start(item) != _start(lead)
-            why = "same text" if item.unreadable else f"same title, {f'within {NEAR} lines' if near else 'same line'}"
-            yield _item_outcome(item, Disposition.MERGED, [why], into or lead.input_id)
+        reasons = [reason, *_changes(lead, decisions.clusters.get(index, decisions.drafts[index]))]
+        for item in group:
+            if item is not lead:
+                where = f"within {NEAR} lines" if _start(item) != _start(lead) else "same line"
+                reasons = ["same text" if item.unreadable else f"same title, {where}"]
+                disposition, into = Disposition.MERGED, into or lead.input_id
+            text = "; ".join([*reasons, *item.notes])
+            yield ItemOutcome(input_id=item.input_id, disposition=disposition, reason=text, into=into, title=item.title)
 
 
 def _name(leader: Finding) -> str:
@@ -362,11 +365,6 @@ def harmless_outcomes(reports: Iterable[ReviewerReport]) -> Iterator[ItemOutcome
             reason=replace_surrogates(item.reason),
             title=replace_surrogates(item.title),
         )
-
-
-def _item_outcome(item: RawFinding, disposition: Disposition, reasons: Iterable[str], into: str) -> ItemOutcome:
-    reason = "; ".join([*reasons, *item.notes])
-    return ItemOutcome(input_id=item.input_id, disposition=disposition, reason=reason, into=into, title=item.title)
 
 
 def _changes(lead: RawFinding, finding: Finding) -> Iterator[str]:

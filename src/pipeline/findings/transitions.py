@@ -144,7 +144,19 @@ class _PassEvents:
             draft = self.decisions.clusters.get(index, self.decisions.drafts[index])
             id = finding_id(draft.signature, taken)
             taken.add(id)
-            raised = self._raise(id, draft)
+            names = (*draft.aliases, draft.fingerprints.get(VERDICT, ""))
+            raised = replace(
+                draft,
+                id=id,
+                pass_id=self.passed.id,
+                task=draft.task or self.passed.task,
+                aliases=tuple(dict.fromkeys(name for name in names if name)),
+                observed=Observed.NEW,
+                late=self.code.is_late(draft.location, self.passed, self.ledger),
+                created_at=self.at,
+                updated_at=self.at,
+            )
+            self.events.append(FindingRaised(at=self.at, finding=raised))
             self.found[index] = self.found[leaders[index]] if index in leaders else raised
             if index in leaders:
                 self._link(id, DUPLICATE_OF, self.found[index].id, CLUSTERED)
@@ -154,7 +166,10 @@ class _PassEvents:
                 self._link(id, MAY_BE, may_be, f"{doubtful[index].strength} match")
 
     def not_reported(self, known: Finding) -> None:
-        """Record that a known finding was not reported by a pass that would have reported it."""
+        """Record that a known finding was not reported by a pass that would have reported it.
+
+        A fix is claimed for one whose lines have changed, and a look proposed at one that is absent and gone.
+        """
         path = self.code.path_now(known)
         if known.state is FindingState.VERIFIED_FIXED or joined_to(known) or not self.scope.expects(known, path):
             return
@@ -164,12 +179,8 @@ class _PassEvents:
             tool = any(vote.tool for vote in known.votes)
             state = FindingState.VERIFIED_FIXED if tool else FindingState.FIX_CLAIMED
             self._set_state(known, state, f"{', '.join(known.sources)} gave a whole answer, and it is not in it")
-        elif not known.state.dismissed:
-            self._doubt(known, self.code.page(path))
-
-    def _doubt(self, known: Finding, source: SourceFile | None) -> None:
-        """Claim a fix for a finding whose lines have changed, and propose a look at one that is absent and gone."""
-        absent = known.absent_passes + 1
+            return
+        source, absent = self.code.page(path), known.absent_passes + 1
         proposed = absent >= ABSENT and text_removed(known, source)
         if known.state.active and lines_unchanged(known, source) is False:
             note = "its lines were changed, and nobody reported it again"
@@ -220,22 +231,6 @@ class _PassEvents:
             case FindingState.FALSE_POSITIVE | FindingState.WONT_FIX:
                 reason = _reopening_reason(known, reported, draft, self.at)
                 self._set_state(known, FindingState.REOPENED, reason)
-
-    def _raise(self, id: FindingId, draft: Finding) -> Finding:
-        names = (*draft.aliases, draft.fingerprints.get(VERDICT, ""))
-        finding = replace(
-            draft,
-            id=id,
-            pass_id=self.passed.id,
-            task=draft.task or self.passed.task,
-            aliases=tuple(dict.fromkeys(name for name in names if name)),
-            observed=Observed.NEW,
-            late=self.code.is_late(draft.location, self.passed, self.ledger),
-            created_at=self.at,
-            updated_at=self.at,
-        )
-        self.events.append(FindingRaised(at=self.at, finding=finding))
-        return finding
 
     def _set_state(self, known: Finding, state: FindingState, note: str) -> None:
         by, pass_id = Actor.ORCHESTRATOR, self.passed.id

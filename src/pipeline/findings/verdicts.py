@@ -67,9 +67,12 @@ def verdicts(
     verdict, after_verification = file_verdict(active), file_verdict(unverified)
     if not complete:
         verdict, after_verification = at_least_fail(verdict), at_least_fail(after_verification)
-    shipping = _shipping(unverified, said)
-    if shipping is Shipping.SHIP and not complete:
+    if any(finding.gate.value is Gate.MUST for finding in unverified):
+        shipping = Shipping.BLOCK_ON_MUSTS
+    elif not complete or any(one.verdict == BLOCK for one in said):
         shipping = Shipping.BLOCK_ON_REJECTION
+    else:
+        shipping = Shipping.SHIP
     counts = Counter(finding.severity for finding in active)
     return Verdicts(
         verdict=verdict,
@@ -116,14 +119,6 @@ def stage_status(active: Sequence[Finding]) -> Status:
     if any(finding.gate.value is Gate.MUST for finding in active):
         return Status.FAIL
     return Status.PARTIAL_SUCCESS if active else Status.SUCCESS
-
-
-def _shipping(active: Iterable[Finding], said: Iterable[ReviewerVerdict]) -> Shipping:
-    if any(finding.gate.value is Gate.MUST for finding in active):
-        return Shipping.BLOCK_ON_MUSTS
-    if any(verdict.verdict == BLOCK for verdict in said):
-        return Shipping.BLOCK_ON_REJECTION
-    return Shipping.SHIP
 
 
 def _readiness(active: Sequence[Finding], *, fixes_applied: bool) -> Readiness:
