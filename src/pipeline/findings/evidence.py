@@ -165,8 +165,15 @@ class RepositoryFiles:
         place = self._resolve(path) if path else None
         if place is None or place.startswith(f"{self._root}/.git/"):  # which may hold a password
             return None
-        content = _read_regular(place)
-        return None if content is None else tuple(split_text(content.decode(errors="replace")))
+        try:  # opening never waits, as it would for the other end of a pipe
+            with open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123 - a descriptor
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE:
+                    return None
+                text = file.read(MAX_FILE).decode(errors="replace")
+        except OSError:  # missing, a directory, or not readable: no file to check against
+            return None
+        return tuple(split_text(text))
 
     def _text(self, path: str) -> "SearchableText | None":
         """A file made searchable; None as above."""
@@ -179,17 +186,6 @@ class RepositoryFiles:
         except ValueError:  # a NUL in it
             return None
         return place if place == self._root or place.startswith(self._root.rstrip("/") + "/") else None
-
-
-def _read_regular(place: str) -> bytes | None:
-    """The content of a regular file. Opening never waits, as it would for the other end of a pipe."""
-    try:
-        with open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123 - a descriptor
-            status = os.fstat(file.fileno())
-            usable = stat.S_ISREG(status.st_mode) and status.st_size <= MAX_FILE
-            return file.read(MAX_FILE) if usable else None
-    except OSError:  # missing, a directory, or not readable: no file to check against
-        return None
 
 
 def split_text(text: str) -> list[str]:

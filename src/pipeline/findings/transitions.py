@@ -144,14 +144,11 @@ class _PassEvents:
             draft = self.decisions.clusters.get(index, self.decisions.drafts[index])
             id = finding_id(draft.signature, taken)
             taken.add(id)
-            names = (*draft.aliases, draft.fingerprints.get(VERDICT, ""))
             raised = replace(
                 draft,
                 id=id,
                 pass_id=self.passed.id,
-                task=draft.task or self.passed.task,
-                aliases=tuple(dict.fromkeys(name for name in names if name)),
-                observed=Observed.NEW,
+                aliases=_union((), (draft.fingerprints.get(VERDICT, ""),)),
                 late=self.code.is_late(draft.location, self.passed, self.ledger),
                 created_at=self.at,
                 updated_at=self.at,
@@ -282,7 +279,7 @@ def _updates(known: Finding, draft: Finding) -> dict[str, Any]:
 
 def _identity(known: Finding, draft: Finding) -> dict[str, Any]:
     """Locations, evidence and names after a report."""
-    names = (draft.fingerprints.get(VERDICT, ""), *draft.aliases, "" if quotes_no_code(draft) else draft.signature)
+    names = (draft.fingerprints.get(VERDICT, ""), "" if quotes_no_code(draft) else draft.signature)
     return {
         "locations": draft.locations or known.locations,
         "evidence": tuple({_evidence_key(item): item for item in (*known.evidence, *draft.evidence)}.values()),
