@@ -50,7 +50,7 @@ class IngestResult:
     findings: tuple[Finding, ...]  # raised or seen and not dismissed, the worst first; a cluster is its leader
 
 
-# What a reviewer's answers about known findings come to, given the ledger and the ids of what it reports.
+# The events of a reviewer's answers about known findings, given the ledger and the ids of what it reports.
 Respond = Callable[[Ledger, frozenset[str]], Iterable[LedgerEvent]]
 
 
