@@ -79,7 +79,7 @@ def write_files(files: Mapping[Path, bytes]) -> None:
             move_aside(path)
             temporary.replace(path)
     for directory in {path.parent for path in files}:
-        _sync_directory(directory)
+        sync_directory(directory)
 
 
 def create_file(path: Path, data: bytes) -> bool:
@@ -91,7 +91,7 @@ def create_file(path: Path, data: bytes) -> bool:
         return False
     finally:
         temporary.unlink()
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
     return True
 
 
@@ -176,7 +176,8 @@ def _write_temporary(path: Path, data: bytes, *, sync: bool) -> Path:
     return temporary
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable."""
     descriptor = os.open(directory, _OPEN_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -41,7 +41,7 @@ _PROMOTED = 50  # the least confidence that agreement raises
 _SOFT_SOURCES = frozenset({"testing", "maintainability"})
 _CLASSES = (AutofixClass.SAFE_AUTO, AutofixClass.GATED_AUTO, AutofixClass.MANUAL)  # the most careful last
 _OWNERS = tuple(Owner)  # the most careful last
-_WORDS = ("impact", "fix", "plain_title", "reproduction", "min_fix_scope")
+_WORDS = ("impact", "fix", "plain_title", "reproduction", "min_fix_scope", "why_it_works")
 _FROM_WORST = (
     ReportStatus.MISSING, ReportStatus.MALFORMED, ReportStatus.PARTIAL, ReportStatus.RETURNED, ReportStatus.EMPTY,
 )  # fmt: skip

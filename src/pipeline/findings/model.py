@@ -13,6 +13,8 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 from pydantic_core import SchemaSerializer, SchemaValidator
 
+from pipeline.language.model import Lens
+
 FindingId = NewType("FindingId", str)
 PassId = NewType("PassId", str)
 MAY_BE = "may_be"  # the kind of link to a finding that may be the same
@@ -146,14 +148,6 @@ class Owner(StrEnum):
     DOWNSTREAM_RESOLVER = "downstream-resolver"
     HUMAN = "human"
     RELEASE = "release"
-
-
-class Lens(StrEnum):
-    """The kind of assessment a finding comes from."""
-
-    CODE_REVIEW = "code-review"
-    QA = "qa"
-    PM = "pm"
 
 
 class Strength(StrEnum):
@@ -316,6 +310,7 @@ class Finding(FindingValue):
     reproduction: str | None = None
     min_fix_scope: str | None = None
     regression_tests: tuple[str, ...] = ()
+    why_it_works: str = ""  # why the fix is right
     category: Category
     severity: Severity
     confidence: Confidence
@@ -406,6 +401,7 @@ class RawFinding:
     reproduction: str | None = None
     min_fix_scope: str | None = None
     regression_tests: tuple[str, ...] = ()
+    why_it_works: str = ""  # why the fix is right
     autofix_class: AutofixClass = AutofixClass.MANUAL
     owner: Owner = Owner.HUMAN
     requires_verification: bool = False
@@ -455,6 +451,9 @@ class ReviewerReport:
     unreadable: tuple[UnreadableItem, ...] = ()
     residual_risks: tuple[str, ...] = ()
     testing_gaps: tuple[str, ...] = ()
+    verdict: str = ""  # on the whole change: SHIP, SHIP-WITH-TICKETS or BLOCK
+    argument: str = ""  # for the verdict
+    patterns: tuple[Mapping[str, str], ...] = ()  # what it found worth repeating
     problem: str = ""  # what is wrong with the whole answer
     covered: tuple[str, ...] | None = None  # the paths it looked at; None: unknown
     format: str = ""

@@ -23,7 +23,7 @@ from pipeline.findings.model import (
     Severity,
     UnreadableItem,
 )
-from pipeline.findings.scales import default_category
+from pipeline.findings.scales import default_category, severity_of_word
 
 MAX_PARTS = 1000  # pieces of evidence, and locations, of one finding
 MAX_PATH = 4096  # characters
@@ -34,7 +34,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _ABSOLUTE = re.compile(r"/|~(?:/|$)|[A-Za-z]:|file:")
 _TEXTS = (
     "input_id", "reviewer", "title", "impact", "fix", "plain_title", "reproduction", "min_fix_scope", "scope",
-    "action", "stage", "suppressed", "unreadable",
+    "why_it_works", "action", "stage", "suppressed", "unreadable",
 )  # fmt: skip
 
 
@@ -227,13 +227,6 @@ _PATHS = ("file", "path", "filePath", "filename", "uri")
 _LINES = ("line", "start_line", "startLine")
 _MAX_TITLE = 200  # characters
 _LINE_NUMBER = re.compile(r"[1-9]\d{0,8}")
-_SEVERITY_WORDS: Mapping[str, Severity] = {
-    **dict.fromkeys(("p0", "critical", "blocker", "fatal"), Severity.CRITICAL),
-    **dict.fromkeys(("p1", "high", "major", "error"), Severity.HIGH),
-    **dict.fromkeys(("p2", "medium", "moderate", "warning", "warn"), Severity.MEDIUM),
-    **dict.fromkeys(("p3", "low", "minor", "note"), Severity.LOW),
-    **dict.fromkeys(("info", "information", "none"), Severity.INFO),
-}
 
 
 def unreadable_item(item: Any, input_id: str, reason: str, *, harmless: bool = False) -> UnreadableItem:
@@ -251,7 +244,7 @@ def unreadable_item(item: Any, input_id: str, reason: str, *, harmless: bool = F
         reason=reason,
         title=first_line[:_MAX_TITLE],
         raw=raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str),
-        severity=_SEVERITY_WORDS.get(_first_text(fields, _SEVERITIES).lower(), Severity.HIGH),
+        severity=severity_of_word(_first_text(fields, _SEVERITIES)) or Severity.HIGH,
         location=Location(path=path, start=start) if path else None,
         system_breaking=any(fields.get(name) is True for name in ("x_system_breaking", "system_breaking")),
         harmless=harmless,

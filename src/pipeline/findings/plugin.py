@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from pipeline.engine.context import Append, Discard, full_response_key, is_exten
 from pipeline.engine.outcome import FailureClass, Status, response_base
 from pipeline.engine.ports import RUNS, Journal
 from pipeline.findings.git import TreeSnapshots, main_checkout
-from pipeline.language.model import FindingsFormat, LlmStage, ToolStage, is_review
+from pipeline.language.model import FindingsFormat, LlmStage, ToolStage, is_review, is_structured_review
 from pipeline.plugins import (
     Assessment,
     BaseStage,
@@ -95,6 +96,11 @@ class ReviewFindings:
         """The findings of this run. Not a property: registering a plugin evaluates all its properties."""
         self._loaded = self._loaded or self._load()
         return self._loaded
+
+    @hookimpl
+    def answer_format(self, stage: BaseStage) -> str | None:
+        """Give structured reviews the format of their answer."""
+        return review_format() if is_structured_review(stage) else None
 
     @hookimpl
     def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
@@ -223,6 +229,11 @@ class _Triage:
 
     async def run(self, job: Job) -> Outcome | Waiting:
         return await self._load().run(job)
+
+
+def review_format() -> str:
+    """The page that tells a review agent how to answer."""
+    return resources.files("pipeline.findings").joinpath("review-format.md").read_text(encoding="utf-8")
 
 
 def found_key(stage: str) -> str:

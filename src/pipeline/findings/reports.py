@@ -3,15 +3,14 @@
 import re
 from collections.abc import Container, Sequence
 from dataclasses import replace
-from functools import reduce
 from pathlib import Path
 
 from pipeline.engine.outcome import FailureClass, Outcome, Status, StatusSource
 from pipeline.findings.formats import FORMATS
 from pipeline.findings.formats.items import malformed_report
-from pipeline.findings.formats.review import find_reviews
+from pipeline.findings.formats.review import read_answer
 from pipeline.findings.model import RawFinding, ReportStatus, ReviewerReport, UnreadableItem
-from pipeline.findings.plugin import LOOKS_LIKE_FINDINGS, is_asked_for_findings
+from pipeline.findings.plugin import is_asked_for_findings
 from pipeline.language.model import BaseStage, LlmStage, ToolStage, is_review
 
 MAX_REPORT = 256 * 1024 * 1024  # bytes
@@ -20,13 +19,12 @@ _MAX_FAULTS = 20  # restated one by one
 _NEAR = 3  # lines between two places that one reviewer means by the same title
 _RESULTS = (None, FailureClass.EXIT_NONZERO, FailureClass.CONFLICT)  # failures that are an answer
 _ITEM = re.compile(r"""[\[{]\s*\{|["']title["']\s*:""")  # something is in the list
-_LIST = re.compile(r'"findings"\s*:')
 _TITLE = re.compile(r"""["']title["']\s*:\s*["']([^"'\n]{1,200})["']""")
 
 
 def reviewer_of(stage: BaseStage) -> str:
     """The reviewer whose answers a stage's are."""
-    return (stage.lens if isinstance(stage, LlmStage) else None) or stage.id
+    return (stage.reviewer if isinstance(stage, LlmStage) else None) or stage.id
 
 
 def report_in_answers(stage: BaseStage, answers: Sequence[str], root: Path) -> ReviewerReport | None:
@@ -60,17 +58,11 @@ def report_in_answers(stage: BaseStage, answers: Sequence[str], root: Path) -> R
 
 
 def _report_in_answer(answer: str, reviewer: str, root: str) -> ReviewerReport | None:
-    """All reports of one answer as one; if one of them cannot be read, neither can the answer."""
-    texts = find_reviews(answer)
-    if not texts and LOOKS_LIKE_FINDINGS.search(answer) and _TITLE.search(answer):
-        return malformed_report(reviewer, "review", "it has findings in a form that cannot be read")
-    if any(len(_LIST.findall(text)) > 1 for text in texts):
-        return malformed_report(reviewer, "review", "one object has several lists of findings")
-    read: list[ReviewerReport] = [
-        FORMATS["review"].read(text.encode(errors="replace"), reviewer=reviewer, root=root) for text in texts
-    ]
-    broken = next((one for one in read if one.status is ReportStatus.MALFORMED), None)
-    return broken or (reduce(_add, read) if read else None)
+    """All findings of one answer; None if it has none. If some of them cannot be read, neither can the answer."""
+    try:
+        return read_answer(answer, reviewer=reviewer, root=root)
+    except ValueError as error:
+        return malformed_report(reviewer, "review", str(error))
 
 
 def _add(first: ReviewerReport, second: ReviewerReport) -> ReviewerReport:

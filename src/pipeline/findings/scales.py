@@ -39,6 +39,13 @@ _STATE_WORDS = {
     FindingState.UNCERTAIN: ("open", "uncertain"),
 }
 VERDICT_STATUS, RECORD_STATUS = (_column(_STATE_WORDS, index) for index in range(2))
+_SEVERITY_OF_WORD: Mapping[str, Severity] = {
+    **dict.fromkeys(("p0", "critical", "blocker", "fatal"), Severity.CRITICAL),
+    **dict.fromkeys(("p1", "high", "major", "error"), Severity.HIGH),
+    **dict.fromkeys(("p2", "medium", "moderate", "warning", "warn"), Severity.MEDIUM),
+    **dict.fromkeys(("p3", "low", "minor", "note"), Severity.LOW),
+    **dict.fromkeys(("info", "information", "none"), Severity.INFO),
+}
 ANCHORS = (0, 25, 50, 75, 100)
 _WORDS = {"high": 75, "medium": 50, "low": 25}
 _FRACTIONS = {100: 1.0, 75: 0.75, 50: 0.6, 25: 0.5}
@@ -72,7 +79,11 @@ _BY_SOURCE: Mapping[str, Category] = {
     "plan": Category.REQUIREMENT,
     **dict.fromkeys(("races", "julik-races"), Category.CONCURRENCY),
 }
-_BY_NAME: Mapping[str, Category] = {**{str(category): category for category in Category}, **_BY_SOURCE}
+_BY_NAME: Mapping[str, Category] = {
+    **_BY_SOURCE,
+    **{"-".join(label.lower().replace("/", " ").split()): category for category, label in CATEGORY_LABEL.items()},
+    **{str(category): category for category in Category},
+}
 _BY_TAG: Mapping[str, Category] = {
     **_BY_NAME,
     **dict.fromkeys(("cwe", "vulnerability"), Category.SECURITY),
@@ -91,6 +102,11 @@ _BY_PREFIX: Mapping[str, Category] = {
 }  # of the rules of ruff and flake8
 _RULE_CODE = re.compile(r"([A-Z]+)\d+")
 _TAG_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
+
+
+def severity_of_word(word: str) -> Severity | None:
+    """The severity that a reviewer or tool means by a word; None for any other word."""
+    return _SEVERITY_OF_WORD.get(word.lower())
 
 
 def confidence_from_anchor(anchor: int) -> Confidence:
@@ -128,12 +144,16 @@ def confidence_to_fraction(confidence: Confidence) -> float:
     return _FRACTIONS.get(confidence_to_anchor(confidence), 0.5)
 
 
+def category_of_name(name: str) -> Category | None:
+    """The category that a reviewer names, by its slug, its label or the domain that it belongs to."""
+    return _BY_NAME.get("-".join(name.lower().replace("_", " ").replace("/", " ").split()))
+
+
 def default_category(source: str) -> Category:
     """The category of what a reviewer, domain or stage finds, if it does not say."""
-    name = source.lower()
-    if name in _BY_NAME:
-        return _BY_NAME[name]
-    words = set(name.split("-"))
+    if category := category_of_name(source):
+        return category
+    words = set(re.split("[-_ ]", source.lower()))
     return next((category for word, category in _BY_SOURCE.items() if word in words), Category.BUG)
 
 

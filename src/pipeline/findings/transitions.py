@@ -59,6 +59,7 @@ ABSENT = 2  # passes without a report, after which a finding whose text is gone 
 _MAX_LINES = 400  # lines of a finding that are looked at
 _REPORTED_FIELDS = (
     *("title", "plain_title", "impact", "fix", "reproduction", "min_fix_scope", "regression_tests", "scope"),
+    "why_it_works",
     *("category", "severity", "confidence", "autofix_class", "owner", "agreement", "pre_existing"),
 )
 _FLAGS = ("requires_verification", "system_breaking")  # one report that says so is enough

@@ -59,7 +59,6 @@ from pipeline.findings.model import (
     FindingId,
     FindingState,
     FixAttempt,
-    Lens,
     Link,
     Location,
     Observed,
@@ -71,6 +70,7 @@ from pipeline.findings.model import (
     Vote,
 )
 from pipeline.findings.verdicts import Verdict
+from pipeline.language.model import Lens
 from pipeline.text import display_width
 
 NOW = datetime(2026, 3, 1, 10, 0, 0, 5, tzinfo=UTC)

@@ -26,7 +26,6 @@ from pipeline.findings.model import (
     Confidence,
     Evidence,
     FindingState,
-    Lens,
     Location,
     Owner,
     RawFinding,
@@ -37,6 +36,7 @@ from pipeline.findings.model import (
     UnreadableItem,
 )
 from pipeline.findings.views.verdict_file import review_id
+from pipeline.language.model import Lens
 
 HOSTILE = st.one_of(
     st.sampled_from(["", " ", "../../etc/passwd", "/etc/passwd", "a\0b", "\ud800", "\x1b[31m`x`\n## Heading", "AC-3"]),

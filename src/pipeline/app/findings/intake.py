@@ -28,8 +28,9 @@ from pipeline.findings.formats import FORMATS, IMPORT_FORMATS, detect
 from pipeline.findings.formats.items import MAX_BYTES, malformed_report
 from pipeline.findings.ingest import ingest, new_pass_id
 from pipeline.findings.ledger import Ledger, joined_to
-from pipeline.findings.model import FindingId, FindingState, Lens, RawFinding, ReviewerReport, UnreadableItem
+from pipeline.findings.model import FindingId, FindingState, RawFinding, ReviewerReport, UnreadableItem
 from pipeline.findings.triage import find_stale_dismissals
+from pipeline.language.model import Lens
 
 AUTO = "auto"
 STDIN = "-"

@@ -120,7 +120,6 @@ class FreshReviewer:
             stage=STAGE,
             visit=visit,
             attempt=1,
-            review=True,
             prompt=prompt,
             cwd=self.root,
             artifacts=folder.absolute(),

@@ -18,7 +18,8 @@ from pipeline.cli.output import print_json
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import ExitCode
 from pipeline.findings.formats import IMPORT_FORMATS
-from pipeline.findings.model import FindingId, Lens
+from pipeline.findings.model import FindingId
+from pipeline.language.model import Lens
 from pipeline.text import plural
 
 _MAX_SHOWN = 10  # of each kind; the rest are counted

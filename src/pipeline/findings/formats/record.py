@@ -25,7 +25,6 @@ from pipeline.findings.model import (
     FindingState,
     Gate,
     GateDecision,
-    Lens,
     Location,
     PassId,
     Severity,
@@ -33,6 +32,7 @@ from pipeline.findings.model import (
 from pipeline.findings.scales import RECORD_SEVERITY, RECORD_STATUS, confidence_from_word, confidence_to_word
 from pipeline.findings.triage import STATE_OF, agent_refusal, change_state, state_after
 from pipeline.findings.verdicts import RECORD, Shipping, tree_changed
+from pipeline.language.model import Lens
 
 FORMAT = RECORD
 VERSION = 1

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from pydantic_core import to_json
@@ -28,13 +29,19 @@ def parse(text: str) -> Any:
     """The value of a JSON text; raises ValueError."""
     try:
         value = _decoder.decode(text)
-        return _replace_surrogates(value) if _HALF_PAIR.search(text) else value
+        return replace_half_pairs(value) if _HALF_PAIR.search(text) else value
     except json.JSONDecodeError as error:
         what = error.msg.removesuffix(" at")  # "Unterminated string starting at"
         problem = f"{what} at line {error.lineno}, column {error.colno}"
         raise ValueError(f"not valid JSON, perhaps cut off: {problem}") from error
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+
+
+def decode_at(text: str, start: int) -> tuple[Any, int]:
+    """The value that begins at a position of a text, and its end; raises ValueError or RecursionError."""
+    value, end = _decoder.raw_decode(text, start)
+    return replace_half_pairs(value) if _HALF_PAIR.search(text, start, end) else value, end
 
 
 def dumps(value: Any) -> bytes:
@@ -47,7 +54,9 @@ def is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(given: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these keys and values; raises ValueError if a key occurs twice."""
+    pairs = list(given)
     found = dict(pairs)
     if len(found) < len(pairs):
         key = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
@@ -55,26 +64,28 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _replace_surrogates(value: Any) -> Any:
+def replace_half_pairs(value: Any) -> Any:
     """The value with U+FFFD for each half of a surrogate pair, which no file can hold."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
-        return [_replace_surrogates(item) for item in value]
+        return [replace_half_pairs(item) for item in value]
     if isinstance(value, dict):
-        return _unique_keys([(_replace_surrogates(key), _replace_surrogates(item)) for key, item in value.items()])
+        return unique_keys([(replace_half_pairs(key), replace_half_pairs(item)) for key, item in value.items()])
     return value
 
 
-def _finite(text: str) -> float:
+def finite(text: str) -> float:
+    """The number; raises ValueError if it is too large."""
     number = float(text)
     if math.isinf(number):
         raise ValueError(f"the number {text[:40]} is too large")
     return number
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def refuse_constant(name: str) -> NoReturn:
+    """Refuse NaN and infinities."""
     raise ValueError(f"{name} is not a JSON number")
 
 
-_decoder = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_float=_finite, parse_constant=_refuse_constant)
+_decoder = json.JSONDecoder(object_pairs_hook=unique_keys, parse_float=finite, parse_constant=refuse_constant)

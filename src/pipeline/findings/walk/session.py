@@ -187,7 +187,7 @@ def _item(finding: Finding, ledger: Ledger, trackers: TrackerStatus, artifacts: 
         finding,
         recommend(finding, trackers),
         impact=impact,
-        why_it_works=_why_it_works(finding) or (_why_it_works(raw) if raw else ""),
+        why_it_works=finding.why_it_works or (raw.why_it_works if raw else ""),
         pointer=f"{path} → findings[].suggested_fix" if path else shown,
         skip_reason=skip_reason(finding, impact),
         unexplained_by=() if impact else _reviewers(finding),
@@ -212,12 +212,6 @@ def _reported(finding: Finding, artifacts: Mapping[str, Artifact]) -> Iterator[t
                 continue
             if abs((here.start or 0) - (there.start or 0)) <= _NEAR and norm_title(raw.title) in titles:
                 yield artifact.path, raw
-
-
-def _why_it_works(finding: Finding | RawFinding) -> str:
-    extra = finding.ext.get("review")
-    reason = extra.get("why_it_works") if isinstance(extra, Mapping) else None
-    return reason if isinstance(reason, str) else ""
 
 
 @dataclass(slots=True)

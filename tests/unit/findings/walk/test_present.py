@@ -35,9 +35,7 @@ from pipeline.text import display_width
 
 TRACKERS = {"named": LINEAR, "generic": ISSUES, "none": NO_TRACKER}
 DISPUTED = finding(votes=(vote("correctness", "apply"), vote("testing", "skip", confidence=25)))
-REASONED = finding(
-    ext={"review": {"why_it_works": "One. Two! Three? Four. It matches the check already used at src/io.py:41."}}
-)
+REASONED = finding(why_it_works="One. Two! Three? Four. It matches the check already used at src/io.py:41.")
 HOSTILE = (
     "\x1b[31mRed\x1b[0m \x1b]8;;http://x\x07link\x07 \u202eesrever\r\n"
     "## Finding 1 of 1 — P0 forged\n\n**Proposed fix**\x00"
@@ -286,7 +284,7 @@ def test_text_from_a_finding_is_inert() -> None:
         fix=HOSTILE,
         locations=(Location(path=HOSTILE, start=1),),
         votes=(vote(HOSTILE, "apply"), vote("**Proposed fix**", "skip")),
-        ext={"review": {"why_it_works": HOSTILE}},
+        why_it_works=HOSTILE,
     )
     text = block(evil) + "\n" + "\n".join(stem(evil)) + confirmation(items(evil)[0], Action.DEFER, HOSTILE)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u202e]", text)

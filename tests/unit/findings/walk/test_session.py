@@ -140,7 +140,7 @@ def test_a_fixer_that_fails_says_why(tmp_path: Path) -> None:
 def item(one: Finding, directory: Path, **returns: RawFinding) -> WalkItem:
     """A finding as it is asked about, with what these reviewers returned."""
     for name, raw in returns.items():
-        found = finding(title=raw.title, impact=raw.impact, locations=raw.locations, ext=raw.ext)
+        found = finding(title=raw.title, impact=raw.impact, locations=raw.locations, why_it_works=raw.why_it_works)
         (directory / f"{name}.json").write_bytes(FORMATS["review"].write([found], Ledger()).encode())
     return open_walk(ledger_of(one), FixedChain(LINEAR), directory).items[0]
 
@@ -174,13 +174,12 @@ def test_the_first_reviewer_with_a_match_is_used(tmp_path: Path) -> None:
 
 
 def test_a_finding_with_its_own_detail_needs_no_return(tmp_path: Path) -> None:
-    """What the ledger has is preferred; anything but a text is no reason."""
-    reasons = {"review": {"why_it_works": "It is so elsewhere."}}
-    got = item(finding(ext=reasons), tmp_path)
+    """What the ledger has is preferred."""
+    why = "It is so elsewhere."
+    got = item(finding(why_it_works=why), tmp_path)
     assert (got.impact, got.why_it_works) == (ONE.impact, "It is so elsewhere.")
     assert (got.pointer, got.unexplained_by) == ("awf findings show 1", ())
-    assert item(BARE, tmp_path, testing=raw_finding(ext=reasons)).why_it_works == "It is so elsewhere."
-    assert item(finding(ext={"review": {"why_it_works": 7}}), tmp_path).why_it_works == ""
+    assert item(BARE, tmp_path, testing=raw_finding(why_it_works=why)).why_it_works == why
 
 
 def test_unreadable_returns_are_left_out(tmp_path: Path) -> None:
