@@ -8,8 +8,8 @@ from itertools import groupby
 
 from pipeline.engine.context import Context
 from pipeline.findings.answers import ANSWER_FORMAT, quote_line
-from pipeline.findings.keys import ReviewKey
 from pipeline.findings.model import Finding, FindingId
+from pipeline.findings.plugin import ReviewKey
 from pipeline.findings.triage import importance
 from pipeline.text import plural
 

@@ -10,7 +10,8 @@ from pipeline.findings.formats import FORMATS
 from pipeline.findings.formats.items import malformed_report
 from pipeline.findings.formats.review import read_answer
 from pipeline.findings.model import RawFinding, ReportStatus, ReviewerReport, UnreadableItem
-from pipeline.language.model import BaseStage, FindingsFormat, LlmStage, ToolStage, is_review
+from pipeline.findings.plugin import is_asked_for_findings
+from pipeline.language.model import BaseStage, LlmStage, ToolStage, is_review
 
 MAX_REPORT = 256 * 1024 * 1024  # bytes
 REPORT = "report"  # the file beside a command's output that it may write what it found to
@@ -108,13 +109,13 @@ def report_in_file(stage: ToolStage, file: Path, root: Path) -> ReviewerReport:
 
 
 def read_report_again(
-    stage: BaseStage, outcome: Outcome, answers: Sequence[str] | None, root: Path, store: Path | None
+    stage: BaseStage, outcome: Outcome, answers: Sequence[str] | None, root: Path, store: Path
 ) -> ReviewerReport | None:
     """What a stage reported that an earlier process ran; None if that cannot be read."""
     found: ReviewerReport | None = None
     if is_review(stage) and (answers or outcome.source is StatusSource.STRUCTURED):
         found = report_in_answers(stage, answers or [outcome.response], root)
-    elif isinstance(stage, ToolStage) and _is_asked(stage) and store and "stdout" in outcome.logs:
+    elif isinstance(stage, ToolStage) and is_asked_for_findings(stage) and "stdout" in outcome.logs:
         ended = outcome.failure is None or outcome.failure.kind is FailureClass.EXIT_NONZERO
         output = store / outcome.logs["stdout"]
         files = (file for file in (output.with_name(REPORT), output) if ended and file.is_file())
@@ -128,18 +129,13 @@ def missing_report(stage: BaseStage, outcome: Outcome, unanswered: Container[str
 
     One that then answers in words after all has answered, but nothing is known of what it covered.
     """
-    if not _is_asked(stage):
+    if not is_asked_for_findings(stage):
         return None
     reviewer, kind = reviewer_of(stage), outcome.failure.kind if outcome.failure else None
     if kind in _RESULTS:
         return ReviewerReport(reviewer, ReportStatus.EMPTY, covered=()) if reviewer in unanswered else None
     status = ReportStatus.MALFORMED if kind is FailureClass.PROTOCOL else ReportStatus.MISSING
     return ReviewerReport(reviewer, status, problem=outcome.reason or "it gave no answer")
-
-
-def _is_asked(stage: BaseStage) -> bool:
-    """Whether a stage is asked for findings that code can read."""
-    return is_review(stage) or (isinstance(stage, ToolStage) and stage.findings is not FindingsFormat.TEXT)
 
 
 def describe_faults(report: ReviewerReport) -> str:

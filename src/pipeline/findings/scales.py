@@ -6,7 +6,6 @@ A coarse scale loses something: what it cannot express is written beside it, and
 import re
 from bisect import bisect_right
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TypeVar
 
 from pipeline.findings.model import AutofixClass, Category, Confidence, FindingState, Owner, Severity
@@ -15,7 +14,7 @@ _Key = TypeVar("_Key", Severity, FindingState)
 
 
 def _column(table: Mapping[_Key, tuple[str, ...]], index: int) -> Mapping[_Key, str]:
-    return MappingProxyType({key: words[index] for key, words in table.items()})
+    return {key: words[index] for key, words in table.items()}
 
 
 # severity: review, verdict file, record, SARIF level, SARIF security-severity, rdjson
@@ -52,65 +51,55 @@ _WORDS = {"high": 75, "medium": 50, "low": 25}
 _FRACTIONS = {100: 1.0, 75: 0.75, 50: 0.6, 25: 0.5}
 _BANDS = ((0.9, 100), (0.75, 75), (0.6, 50), (0.5, 25))
 
-CATEGORY_LABEL: Mapping[Category, str] = MappingProxyType(
-    {
-        Category.BUG: "Bug",
-        Category.SECURITY: "Security",
-        Category.PERFORMANCE: "Performance",
-        Category.CONCURRENCY: "Concurrency",
-        Category.API_CONTRACT: "Design / API",
-        Category.DATA_LOSS: "Data loss",
-        Category.TEST_GAP: "Coverage",
-        Category.DOCS_GAP: "Doc",
-        Category.BUILD_RELEASE: "Build / release",
-        Category.MAINTAINABILITY: "Maintainability / Style",
-        Category.PRODUCT: "Product",
-        Category.REQUIREMENT: "Requirement",
-    }
-)
-_BY_SOURCE: Mapping[str, Category] = MappingProxyType(
-    {
-        **dict.fromkeys(("correctness", "adversarial", "reliability"), Category.BUG),
-        "security": Category.SECURITY,
-        "performance": Category.PERFORMANCE,
-        **dict.fromkeys(("api-contract", "api-patterns"), Category.API_CONTRACT),
-        "data-migrations": Category.DATA_LOSS,
-        **dict.fromkeys(("testing", "qa"), Category.TEST_GAP),
-        "docs": Category.DOCS_GAP,
-        **dict.fromkeys(("maintainability", "project-standards", "simplify"), Category.MAINTAINABILITY),
-        **dict.fromkeys(("ci", "deployment"), Category.BUILD_RELEASE),
-        "pm": Category.PRODUCT,
-        "plan": Category.REQUIREMENT,
-        **dict.fromkeys(("races", "julik-races"), Category.CONCURRENCY),
-    }
-)
-_BY_NAME: Mapping[str, Category] = MappingProxyType(
-    {
-        **_BY_SOURCE,
-        **{"-".join(label.lower().replace("/", " ").split()): category for category, label in CATEGORY_LABEL.items()},
-        **{str(category): category for category in Category},
-    }
-)
-_BY_TAG: Mapping[str, Category] = MappingProxyType(
-    {
-        **_BY_NAME,
-        **dict.fromkeys(("cwe", "vulnerability"), Category.SECURITY),
-        "documentation": Category.DOCS_GAP,
-        **dict.fromkeys(("readability", "style"), Category.MAINTAINABILITY),
-    }
-)
+CATEGORY_LABEL: Mapping[Category, str] = {
+    Category.BUG: "Bug",
+    Category.SECURITY: "Security",
+    Category.PERFORMANCE: "Performance",
+    Category.CONCURRENCY: "Concurrency",
+    Category.API_CONTRACT: "Design / API",
+    Category.DATA_LOSS: "Data loss",
+    Category.TEST_GAP: "Coverage",
+    Category.DOCS_GAP: "Doc",
+    Category.BUILD_RELEASE: "Build / release",
+    Category.MAINTAINABILITY: "Maintainability / Style",
+    Category.PRODUCT: "Product",
+    Category.REQUIREMENT: "Requirement",
+}
+_BY_SOURCE: Mapping[str, Category] = {
+    **dict.fromkeys(("correctness", "adversarial", "reliability"), Category.BUG),
+    "security": Category.SECURITY,
+    "performance": Category.PERFORMANCE,
+    **dict.fromkeys(("api-contract", "api-patterns"), Category.API_CONTRACT),
+    "data-migrations": Category.DATA_LOSS,
+    **dict.fromkeys(("testing", "qa"), Category.TEST_GAP),
+    "docs": Category.DOCS_GAP,
+    **dict.fromkeys(("maintainability", "project-standards", "simplify"), Category.MAINTAINABILITY),
+    **dict.fromkeys(("ci", "deployment"), Category.BUILD_RELEASE),
+    "pm": Category.PRODUCT,
+    "plan": Category.REQUIREMENT,
+    **dict.fromkeys(("races", "julik-races"), Category.CONCURRENCY),
+}
+_BY_NAME: Mapping[str, Category] = {
+    **_BY_SOURCE,
+    **{"-".join(label.lower().replace("/", " ").split()): category for category, label in CATEGORY_LABEL.items()},
+    **{str(category): category for category in Category},
+}
+_BY_TAG: Mapping[str, Category] = {
+    **_BY_NAME,
+    **dict.fromkeys(("cwe", "vulnerability"), Category.SECURITY),
+    "documentation": Category.DOCS_GAP,
+    **dict.fromkeys(("readability", "style"), Category.MAINTAINABILITY),
+}
 _SECURITY_TOOLS = frozenset(
     ("bandit", "brakeman", "checkov", "gitleaks", "gosec", "njsscan", "snyk", "tfsec", "trivy", "trufflehog")
 )
-_BY_PREFIX: Mapping[str, Category] = MappingProxyType(
-    {
-        "S": Category.SECURITY,
-        **dict.fromkeys(("F", "B", "PLE"), Category.BUG),
-        **dict.fromkeys(("D", "DOC"), Category.DOCS_GAP),
-        "PERF": Category.PERFORMANCE,
-        "ASYNC": Category.CONCURRENCY,
-    }
-)  # of the rules of ruff and flake8
+_BY_PREFIX: Mapping[str, Category] = {
+    "S": Category.SECURITY,
+    **dict.fromkeys(("F", "B", "PLE"), Category.BUG),
+    **dict.fromkeys(("D", "DOC"), Category.DOCS_GAP),
+    "PERF": Category.PERFORMANCE,
+    "ASYNC": Category.CONCURRENCY,
+}  # of the rules of ruff and flake8
 _RULE_CODE = re.compile(r"([A-Z]+)\d+")
 _TAG_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 

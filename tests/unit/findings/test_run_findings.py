@@ -17,10 +17,9 @@ from pipeline.engine.state import Progress, State, begin
 from pipeline.errors import AwfError
 from pipeline.findings.events import LinkAdded, StateChanged
 from pipeline.findings.git import TreeSnapshots
-from pipeline.findings.keys import ReviewKey
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger, LedgerStore
 from pipeline.findings.model import Finding, FindingState, Link, ReportStatus, Suppression
-from pipeline.findings.plugin import ReviewFindings
+from pipeline.findings.plugin import ReviewFindings, ReviewKey
 from pipeline.findings.run_findings import RunFindings
 from pipeline.journal.memory import MemoryJournal
 from pipeline.language.model import FindingsFormat, LlmStage, ToolStage

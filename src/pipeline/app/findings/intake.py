@@ -26,7 +26,7 @@ from pipeline.findings.events import (
 )
 from pipeline.findings.formats import FORMATS, IMPORT_FORMATS, detect
 from pipeline.findings.formats.items import MAX_BYTES, malformed_report
-from pipeline.findings.ingest import PassInfo, ingest
+from pipeline.findings.ingest import ingest, new_pass_id
 from pipeline.findings.ledger import Ledger, joined_to
 from pipeline.findings.model import FindingId, FindingState, RawFinding, ReviewerReport, UnreadableItem
 from pipeline.findings.triage import find_stale_dismissals
@@ -167,20 +167,18 @@ def import_reports(
 ) -> ImportResult:
     """Make one pass of reports, record it and write the view files."""
     at = timestamp(now)
-    info = PassInfo(
-        root=repository.root,
-        environment=repository.environment,
-        at=at,
-        seconds=int(now.timestamp()),
-        head=repository.head,
-        branch=repository.branch,
-        task=task,
-        caller=CALLER,
-        mode=mode,
-        target=repository.branch or repository.head[:12],
-    )
     with open_ledger(store, repository, now) as opened:
-        result = ingest(reports, opened.ledger, info)
+        passed = Pass(
+            id=new_pass_id(opened.ledger, int(now.timestamp()), repository.head),
+            started_at=at,
+            head=repository.head,
+            branch=repository.branch,
+            task=task,
+            caller=CALLER,
+            mode=mode,
+            target=repository.branch or repository.head[:12],
+        )
+        result = ingest(reports, opened.ledger, passed, repository.root, repository.environment, at)
         opened.store.append(result.events)
         passed, changes = result.passed, pass_changes(result.events, opened.ledger)
         del result  # a hundred thousand findings need not be kept twice

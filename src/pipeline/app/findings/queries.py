@@ -151,8 +151,8 @@ class VerdictSummary:
     def as_json(self) -> dict[str, Any]:
         """The verdicts for a program. With a gap nothing ships and nothing is ready."""
         return {
-            "verdict": str(self.verdicts.stated),
-            "after_verification": str(self.verdicts.gating),
+            "verdict": str(self.verdicts.verdict),
+            "after_verification": str(self.verdicts.after_verification),
             "ship": self.verdicts.shipping is Shipping.SHIP,
             "readiness": str(self.verdicts.readiness),
             "complete": self.verdicts.complete,
@@ -163,7 +163,7 @@ class VerdictSummary:
     @property
     def headline(self) -> str:
         """The verdict in one line."""
-        claimed, verified = self.verdicts.stated, self.verdicts.gating
+        claimed, verified = self.verdicts.verdict, self.verdicts.after_verification
         counts = ", ".join(f"{number} {severity}" for severity, number in self.verdicts.summary.items() if number)
         text = f" ({counts})" if counts else ""
         if self.claimed and claimed != verified:

@@ -7,7 +7,6 @@ from that is an edit, and a file that is not a verdict is moved aside and restor
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -212,7 +211,7 @@ def _lines(path: Path) -> list[bytes]:
 
 
 def _render(ledger: Ledger, before: Mapping[str, Any], verdicts: Verdicts, **header: str) -> dict[str, Any]:
-    return render_verdict(ledger, verdicts=replace(verdicts, verdict=verdicts.stated), before=before, **header)
+    return render_verdict(ledger, verdicts=verdicts, before=before, **header)
 
 
 def _render_again(ledger: Ledger, latest: Mapping[str, Any], at: str = "") -> dict[str, Any]:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pipeline.engine.outcome import Outcome, Status, StatusSource
 from pipeline.engine.ports import Job, Waiting
 from pipeline.errors import AwfError
-from pipeline.findings.keys import ReviewKey
 from pipeline.findings.model import Actor
+from pipeline.findings.plugin import ReviewKey
 from pipeline.findings.trackers import TrackerChain, all_trackers
 from pipeline.findings.trackers.ticket import OpenTracker, TrackerContext
 from pipeline.findings.walk.machine import Fixes, OptionKey, Reply, Walk

@@ -19,9 +19,9 @@ from pipeline.engine.state import begin
 from pipeline.errors import AwfError
 from pipeline.findings.events import DecisionMade, FindingRaised, decode_event
 from pipeline.findings.git import TreeSnapshots
-from pipeline.findings.keys import ReviewKey
 from pipeline.findings.ledger import LedgerStore
 from pipeline.findings.model import Finding
+from pipeline.findings.plugin import ReviewKey
 from pipeline.findings.run_findings import RunFindings
 from pipeline.findings.trackers.ticket import TicketFailed
 from pipeline.findings.walk.machine import Action, OptionKey, Reply
