@@ -19,7 +19,6 @@ from pipeline.findings.fingerprints import (
     VERDICT,
     WINDOW,
     content_words,
-    likeness,
     norm_quote,
     symbol_of,
 )
@@ -28,10 +27,14 @@ from pipeline.findings.model import Category, Finding, FindingId, Strength
 from pipeline.findings.scales import default_category
 
 REACH = 3  # lines that a reviewer may be off
-ENOUGH = 1.3  # what place and claim must add up to; measured on histories of real code (docs/benchmarks.md)
+ENOUGH = 1.5  # what place, claim and category must add up to; measured on histories of real code (docs/benchmarks.md)
 
 _COMPARED = 16  # drafts of one place or text that a known finding is compared with: nothing here is quadratic
 _LEAST_PLACE = 0.5  # below it there are hints only
+_WORD = 0.36  # what a common word of two short texts counts
+_OTHERS = 0.4  # how much of that, of two reviewers: on one line they often use the same words for two defects
+_CATEGORY = {True: 0.25, False: -0.1}  # whether both chose the same one
+_VOCABULARY = 150  # words that reviewers choose from, as far as chance is concerned
 _LONG = 24  # characters of a line that is the same one in another file
 _TITLES = 4  # the latest, of those that it was reported under
 _POSITION = re.compile(r"-[0-9a-f]{8}-\d+(?:-\d+)?$")  # how the id of a verdict file ends
@@ -77,7 +80,7 @@ class MatchFeatures:
     sources: frozenset[str]
     category: Category | None  # None where nobody chose it
     titles: tuple[frozenset[str], ...]  # the words of each
-    said: frozenset[str]  # the words of title and impact
+    said: frozenset[str]  # the words of title, impact and fix
     line_words: frozenset[str]
     active: bool
 
@@ -178,43 +181,37 @@ def _compare(one: MatchFeatures, draft: MatchFeatures) -> _Pair | None:
     """A pair that may be one defect, as a match or as a doubt; None for two that have nothing to do with each other.
 
     Place and claim count up to 1 each: the very line is not enough without a claim that agrees, nor the very title
-    without a place. A common source, or a category that a reviewer chose, tips the scales.
+    without a place. One common word of a short title takes the very line and a category that the reviewer chose twice.
     """
     claim = _claim(one, draft)
     place, strength = _place(one, draft) if claim else (0.0, Strength.FUZZY)
     if not place:
         return None
     chosen = one.category is not None and draft.category is not None
-    category = 0.0 if not chosen else 0.1 if one.category == draft.category else -0.2
-    score = place + claim + category + 0.1 * _share_source(one, draft)
+    score = round(place + claim + (_CATEGORY[one.category == draft.category] if chosen else 0.0), 6)
     if place < _LEAST_PLACE or score < ENOUGH:
         strength = Strength.FUZZY
     away = abs(one.line - draft.line)
-    ranked = (float(strength is not Strength.FUZZY), round(score, 6), float(one.active), -float(away))
+    ranked = (float(strength is not Strength.FUZZY), score, float(one.active), -float(away))
     return _Pair(ranked, one.index, draft.index, strength)
 
 
 def _claim(one: MatchFeatures, draft: MatchFeatures) -> float:
     """How much two say the same, from 0 to 1. Names that are in the code of the line say nothing of the defect.
 
-    A reviewer that sees a defect again repeats part of its title. Two reviewers that see two defects on one line often
-    share a few words as well, so of them more is asked.
+    Titles decide. The rest can only cast doubt on them: some reviewers give the same reason for everything.
     """
     code = one.line_words | draft.line_words
-    titles = [(title - code, other - code) for title in one.titles for other in draft.titles]
     if any(title == other for title in one.titles for other in draft.titles):
         return 1.0
-    if not any(title & other for title, other in titles):
-        return 0.0
-    if _share_source(one, draft):
-        return max(_repeated(title, other) for title, other in titles)
-    whole = likeness(one.said - code, draft.said - code)
-    return max(0.75 * whole, *(0.6 * likeness(title, other) for title, other in titles))
+    title = max((_common(title - code, other - code) for title in one.titles for other in draft.titles), default=0.0)
+    words = min(title, (title + _common(one.said - code, draft.said - code)) / 2)
+    return min(1.0, _WORD * words * (1.0 if _share_source(one, draft) else _OTHERS))
 
 
-def _repeated(title: frozenset[str], other: frozenset[str]) -> float:
-    shared = len(title & other)
-    return shared / min(len(title), len(other)) * (1.0 if shared > 1 else 0.75) if shared else 0.0
+def _common(words: frozenset[str], others: frozenset[str]) -> float:
+    """How many words two texts share. The longer they are, the more of them are chance."""
+    return len(words & others) / (1 + len(words) * len(others) / _VOCABULARY)
 
 
 def _share_source(one: MatchFeatures, draft: MatchFeatures) -> bool:
@@ -229,23 +226,21 @@ def _place(one: MatchFeatures, draft: MatchFeatures) -> tuple[float, Strength]:
     unique = one.once and draft.once and one.distinctive
     if one.path != draft.path:
         moved = same_text and around >= (0.25 if unique and len(one.text) >= _LONG else 0.5)
-        return (0.6 + 0.3 * around, Strength.CONTENT) if moved else (0.0, Strength.FUZZY)
+        return (0.7 + 0.2 * around, Strength.CONTENT) if moved else (0.0, Strength.FUZZY)
     hint = around >= 0.5 or (one.symbol and one.symbol == draft.symbol) or (one.loose and one.loose == draft.loose)
     found = [(0.4 if hint else 0.0, Strength.FUZZY)]
-    if one.quotes & draft.quotes:
-        found.append((0.8 + 0.1 * around, Strength.CONTENT))
     away = abs(one.line - draft.line)
+    if one.traced is not None and away <= REACH and one.line and draft.line:
+        alike = 1.0 if one.traced == 1 else max(one.traced, around, similarity(one.text, draft.text))
+        repeated = bool(one.text and draft.text) and not (one.once and draft.once)
+        found.append((1.0 - 0.5 * (1 - alike) ** 2 - 0.1 * repeated - 0.1 * away, Strength.MAPPED))
+    if one.quotes & draft.quotes:
+        found.append((0.9 + 0.1 * around, Strength.CONTENT))
     if same_text and unique:
         found.append((0.95, Strength.CONTENT))
     elif same_text and around >= (0.25 if one.distinctive else 0.5):
         elsewhere = one.traced == 1 and away > REACH and around < 0.75
         found.append((0.4 if elsewhere else 0.5 + 0.4 * around, Strength.CONTENT))
-    if one.traced is not None and away <= REACH and one.line and draft.line:
-        if one.traced == 1:
-            found.append((1.0 - 0.1 * away, Strength.MAPPED))
-        else:
-            alike = max(one.traced, around, similarity(one.text, draft.text))
-            found.append((0.5 + 0.5 * alike - 0.05 * away, Strength.MAPPED))
     return max(found, key=lambda one: one[0])
 
 
@@ -337,7 +332,7 @@ def _features(index: int, finding: Finding, path: str, line: int, traced: float 
         sources=frozenset(finding.sources),
         category=finding.category if chosen else None,
         titles=tuple(dict.fromkeys(words for title in titles if (words := content_words((title,))))),
-        said=content_words((*titles[:1], finding.impact)) if titles else frozenset(),
+        said=content_words((*titles[:1], finding.impact, finding.fix or "")) if titles else frozenset(),
         line_words=content_words((text,)),
         active=finding.state.active,
     )
