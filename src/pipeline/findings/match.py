@@ -223,20 +223,20 @@ def _place(one: MatchFeatures, draft: MatchFeatures) -> tuple[float, Strength]:
     """How surely two are at the same place, from 0 to 1, and by what."""
     around = _overlap(one, draft)
     same_text = bool(one.text) and one.text == draft.text
-    unique = one.once and draft.once and one.distinctive
+    once = one.once and draft.once
+    repeated = 0.1 * bool(one.window and draft.window and not once)  # of equal lines a reviewer may mean another
     if one.path != draft.path:
-        moved = same_text and around >= (0.25 if unique and len(one.text) >= _LONG else 0.5)
+        moved = same_text and around >= (0.25 if once and len(one.text) >= _LONG else 0.5)
         return (0.7 + 0.2 * around, Strength.CONTENT) if moved else (0.0, Strength.FUZZY)
     hint = around >= 0.5 or (one.symbol and one.symbol == draft.symbol) or (one.loose and one.loose == draft.loose)
     found = [(0.4 if hint else 0.0, Strength.FUZZY)]
     away = abs(one.line - draft.line)
     if one.traced is not None and away <= REACH and one.line and draft.line:
         alike = 1.0 if one.traced == 1 else max(one.traced, around, similarity(one.text, draft.text))
-        repeated = bool(one.text and draft.text) and not (one.once and draft.once)
-        found.append((1.0 - 0.5 * (1 - alike) ** 2 - 0.1 * repeated - 0.1 * away, Strength.MAPPED))
+        found.append((1.0 - 0.5 * (1 - alike) ** 2 - 0.1 * away - repeated, Strength.MAPPED))
     if one.quotes & draft.quotes:
-        found.append((0.9 + 0.1 * around, Strength.CONTENT))
-    if same_text and unique:
+        found.append((0.9 + 0.1 * around - repeated, Strength.CONTENT))
+    if same_text and once and one.distinctive:
         found.append((0.95, Strength.CONTENT))
     elif same_text and around >= (0.25 if one.distinctive else 0.5):
         elsewhere = one.traced == 1 and away > REACH and around < 0.75
