@@ -389,7 +389,7 @@ def measure_comments(folder: Path) -> None:
     """
     labels = json.loads(LABELS.read_text())
     same, unsure = ({(name, *sorted(pair)) for name, *pair in labels[kind]} for kind in ("same", "unsure"))
-    clustered, rewording = dict[Label, bool](), Tally()
+    clustered, rewording, beside = dict[Label, bool](), Tally(), list[bool]()
     for request, comments in read_comments(folder).items():
         names = list(comments)
         drafts = [comments[name].finding("", None, quoted=False) for name in names]
@@ -398,6 +398,9 @@ def measure_comments(folder: Path) -> None:
             label = (request, *sorted((names[one], names[other])))
             if label in same or (label not in unsure and may_be_same(*(comments[name] for name in label[1:]))):
                 clustered[label] = group[one] == group[other]
+        for one, other in permutations(comments.values(), 2):
+            if one.source == other.source and one.path == other.path and abs(one.line - other.line) <= NEAR:
+                beside.append(bool(by_awf(Case([one], [other], {}, frozenset(), {}, {}, LineMap()))))
         sources = sorted({report.source for report in comments.values()})
         for first, second in permutations(sources, 2):
             known, later = ([name for name in names if comments[name].source == source] for source in (first, second))
@@ -418,6 +421,7 @@ def measure_comments(folder: Path) -> None:
                 count(tally, true=label in same, found=clustered[label])
             print(f"clusters, {name}, {rate}, {len(alike)} of {len(alike) + len(others)}: {tally}")
     print(f"another reviewer on the same commit, recognised: {rewording}")
+    print(f"another comment of one reviewer, at most {NEAR} lines away: {sum(beside)} of {len(beside)} swallowed")
 
 
 def may_be_same(one: Report, other: Report) -> bool:

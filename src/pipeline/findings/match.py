@@ -8,8 +8,7 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
 from sys import intern
 
 from pipeline.findings.fingerprints import (
@@ -31,6 +30,7 @@ ENOUGH = 1.5  # what place, claim and category must add up to; measured on histo
 
 _COMPARED = 16  # drafts of one place or text that a known finding is compared with: nothing here is quadratic
 _LEAST_PLACE = 0.5  # below it there are hints only
+_CLEAR = 0.1  # how much better than the next one a match is
 _WORD = 0.36  # what a common word of two short texts counts
 _OTHERS = 0.4  # how much of that, of two reviewers: on one line they often use the same words for two defects
 _CATEGORY = {True: 0.25, False: -0.1}  # whether both chose the same one
@@ -104,7 +104,7 @@ def match(known: Sequence[Finding], drafts: Sequence[Finding], maps: Mapping[str
         after = [_of_draft(index, drafts[at]) for index, at in enumerate(new) if index not in taken[1]]
         left = ((index, finding) for index, finding in enumerate(old) if index not in same)
         before = list(_of_known(left, after, maps or {}))
-        pairs = [*_assign(_named(before, after), taken, tied=True), *_assign(_scored(before, after), taken)]
+        pairs = [*_assign(_named(before, after), taken), *_assign(_scored(before, after), taken)]
         found += [Match(new[pair.draft], old[pair.known].id, pair.strength) for pair in pairs]
     found.sort(key=lambda one: one.draft)
     sure = tuple(one for one in found if one.strength is not Strength.FUZZY)
@@ -239,7 +239,7 @@ def _place(one: MatchFeatures, draft: MatchFeatures) -> tuple[float, Strength]:
     if same_text and once and one.distinctive:
         found.append((0.95, Strength.CONTENT))
     elif same_text and around >= (0.25 if one.distinctive else 0.5):
-        elsewhere = one.traced == 1 and away > REACH and around < 0.75
+        elsewhere = one.traced == 1 and away > REACH
         found.append((0.4 if elsewhere else 0.5 + 0.4 * around, Strength.CONTENT))
     return max(found, key=lambda one: one[0])
 
@@ -250,21 +250,31 @@ def _overlap(one: MatchFeatures, draft: MatchFeatures) -> float:
     return (one.window & draft.window).total() / longest if longest else 0.0
 
 
-def _assign(pairs: Iterable[_Pair], taken: tuple[set[int], set[int]], *, tied: bool = False) -> Iterator[_Pair]:
-    """One partner for each, best score first. Of a tie nobody is taken, but the first with `tied`, or for a doubt."""
+def _assign(pairs: Iterable[_Pair], taken: tuple[set[int], set[int]]) -> Iterator[_Pair]:
+    """One partner for each, best score first; a doubt where another that is free fits nearly as well."""
     known, drafts = taken
     ranked = sorted(set(pairs), key=lambda pair: (tuple(-part for part in pair.score), pair.known, pair.draft))
-    for _, group in groupby(ranked, key=lambda pair: pair.score):
-        free = [pair for pair in group if pair.known not in known and pair.draft not in drafts]
-        olds, news = Counter(pair.known for pair in free), Counter(pair.draft for pair in free)
-        for pair in free:
-            first = tied or pair.strength is Strength.FUZZY
-            if first and (pair.known in known or pair.draft in drafts):
-                continue
-            if first or olds[pair.known] == news[pair.draft] == 1:
-                yield pair
-            known.add(pair.known)
-            drafts.add(pair.draft)
+    fits = defaultdict[tuple[str, int], list[_Pair]](list)
+    for pair in ranked:
+        fits["known", pair.known].append(pair)
+        fits["draft", pair.draft].append(pair)
+    for pair in ranked:
+        if pair.known in known or pair.draft in drafts:
+            continue
+        others = (*fits["known", pair.known], *fits["draft", pair.draft])
+        free = [other for other in others if other.known not in known and other.draft not in drafts]
+        known.add(pair.known)
+        drafts.add(pair.draft)
+        close = any(_is_rival(pair, other) for other in free)
+        yield replace(pair, strength=Strength.FUZZY) if close else pair
+
+
+def _is_rival(pair: _Pair, other: _Pair) -> bool:
+    """Whether a match is not clearly better than another. No name is doubted, nor what is open for what is settled."""
+    if other == pair or not {pair.strength, other.strength}.isdisjoint((Strength.EXACT, Strength.FUZZY)):
+        return False
+    (_, score, active, _), (_, next_score, next_active, _) = pair.score, other.score
+    return next_active >= active and score - next_score < _CLEAR
 
 
 class _Groups:

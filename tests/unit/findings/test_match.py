@@ -186,7 +186,7 @@ def test_one_common_word_about_a_line_that_is_there_twice_is_a_doubt() -> None:
 
 
 def test_different_reasons_cast_doubt_on_common_words_of_a_title() -> None:
-    """Two words in common are enough for short reports, and chance where both reports say a lot and agree in nothing."""
+    """Two common words are enough for short reports, and chance where both say a lot and agree in nothing else."""
     reasons = ("a b c d e f g h i j k l m n o p q r s t u v w x y z".replace(" ", f"{end} ") for end in ("one", "two"))
     reports = [
         draft(3, title, impact=reason)
@@ -235,6 +235,16 @@ def test_what_fits_two_equally_is_new() -> None:
     before = known([draft(1, "Old red session stays"), draft(3, "Old blue session stays")], twice)
     drafts = add_fingerprints([draft(2, "Old green session stays")], twice)
     assert match(before, drafts, {"one": SAME}).matches == ()
+
+
+def test_of_two_reports_near_one_finding_the_better_one_must_be_clearly_better() -> None:
+    """Two reports that fit nearly as well leave a doubt; of two that do not, the better one is the finding."""
+    before = [draft(3, "Old red session stays open")]
+    rivals = [draft(5, "Old red session leaks"), draft(6, "Old red session remains open")]
+    matching = found(before, BEFORE, rivals, SHIFTED, MOVED)
+    assert (matching.matches, len(doubts(matching))) == ((), 1)
+    clear = [draft(5, "Old red session remains open"), draft(6, "Old red flag")]
+    assert strengths(found(before, BEFORE, clear, SHIFTED, MOVED)) == {0: Strength.MAPPED}
 
 
 def test_an_open_finding_is_preferred() -> None:
