@@ -398,17 +398,17 @@ def measure_comments(folder: Path) -> None:
             label = (request, *sorted((names[one], names[other])))
             if label in same or (label not in unsure and may_be_same(*(comments[name] for name in label[1:]))):
                 clustered[label] = group[one] == group[other]
-        for one, other in permutations(comments.values(), 2):
-            if one.source == other.source and one.path == other.path and abs(one.line - other.line) <= NEAR:
-                beside.append(bool(by_awf(Case([one], [other], {}, frozenset(), {}, {}, LineMap()))))
+        for old, new in permutations(comments.values(), 2):
+            if old.source == new.source and old.path == new.path and abs(old.line - new.line) <= NEAR:
+                beside.append(bool(by_awf(Case([old], [new], {}, frozenset(), {}, {}, LineMap()))))
         sources = sorted({report.source for report in comments.values()})
         for first, second in permutations(sources, 2):
             known, later = ([name for name in names if comments[name].source == source] for source in (first, second))
             reports = [[comments[name] for name in side] for side in (known, later)]
             found = by_awf(Case(reports[0], reports[1], {}, frozenset(), {}, {}, LineMap()))
             for at, draft in enumerate(later):
-                for index, old in enumerate(known):
-                    label = (request, *sorted((draft, old)))
+                for index, earlier in enumerate(known):
+                    label = (request, *sorted((draft, earlier)))
                     if label not in unsure:
                         count(rewording, true=label in same, found=found.get(at) == index)
     for half, name in enumerate(("thresholds were chosen on", "only measured")):
