@@ -15,18 +15,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from pipeline.app.runs import start
 from pipeline.app.store import load_state
 from pipeline.app.wiring import Runtime
-from pipeline.cluster.client import Cluster
-from pipeline.cluster.object_store import open_object_store
-from pipeline.cluster.server import Address, connect
+from pipeline.cluster.client import ClusterStore, open_cluster
 from pipeline.engine.records import RunCreated
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.redaction import PATTERNS_ONLY
 
 WORKERS = (1, 2, 4, 8)
 AT_ONCE = 2  # stages of one worker
@@ -84,41 +82,43 @@ def worker(url: str, folder: Path, name: str, queue: str, at_once: int) -> Itera
             process.terminate()
 
 
-async def finished(cluster: Cluster, records: list[RunCreated]) -> float:
+def finished(store: ClusterStore, records: list[RunCreated]) -> float:
     """Seconds from the start of some runs to the end of the last."""
+    runtime = Runtime(store.directory, os.environ, detach=True)
     began = time.perf_counter()
-    await asyncio.gather(*(cluster.start(record, PATTERNS_ONLY) for record in records))
-    ended = await asyncio.gather(*(cluster.result(record.run_id) for record in records))
-    assert all(one is not None and one.status == "success" for one in ended)  # noqa: S101 - else the figure means nothing
+    with ThreadPoolExecutor(len(records)) as threads:
+        list(threads.map(lambda record: store.start(record, runtime), records))
+    ended = [store.call(store.handle(record.run_id).result()) for record in records]
+    assert all(one.status == "success" for one in ended)  # noqa: S101 - else the figure means nothing
     return time.perf_counter() - began
 
 
-async def scaled(url: str, folder: Path, count: int) -> float:
+def scaled(url: str, folder: Path, count: int) -> float:
     """Runs a second with a number of workers."""
     queue = f"bench-{count}-{secrets.token_hex(3)}"
-    client = await connect(Address.read(url), os.environ)
-    cluster = Cluster(client, open_object_store(str(folder / "shared")), queue)
     with ExitStack() as stack:
+        store = stack.enter_context(open_cluster(ClusterStore, url, str(folder / "shared"), os.environ, queue))
         for number in range(count):
             stack.enter_context(worker(url, folder, f"w{number}", queue, AT_ONCE))
         warm = [created(f"{queue}-warm{n}", chain(2), folder, WAIT) for n in range(2 * count * AT_ONCE)]
-        await finished(cluster, warm)
+        finished(store, warm)
         records = [created(f"{queue}-{n}", chain(STAGES), folder, WAIT) for n in range(RUNS * count)]
-        return len(records) / await finished(cluster, records)
+        return len(records) / finished(store, records)
 
 
-async def stage_cost(url: str, folder: Path) -> tuple[float, float]:
+def stage_cost(url: str, folder: Path) -> tuple[float, float]:
     """Seconds for a stage that does nothing: on one machine, and on a cluster of one worker."""
     queue = f"bench-cost-{secrets.token_hex(3)}"
-    client = await connect(Address.read(url), os.environ)
-    cluster = Cluster(client, open_object_store(str(folder / "shared")), queue)
-    journal = SqliteJournal(folder / "local")
+    journal, runtime = SqliteJournal(folder / "local"), Runtime(folder / "local", dict(os.environ))
     began = time.perf_counter()
-    await start(created("local", chain(CHAIN), folder, 0), journal, Runtime(folder / "local", dict(os.environ)))
+    asyncio.run(start(created("local", chain(CHAIN), folder, 0), journal, runtime))
     local = (time.perf_counter() - began) / CHAIN
-    with worker(url, folder, "cost", queue, AT_ONCE):
-        await finished(cluster, [created(f"{queue}-warm", chain(2), folder, 0)])
-        there = await finished(cluster, [created(f"{queue}-run", chain(CHAIN), folder, 0)]) / CHAIN
+    with (
+        open_cluster(ClusterStore, url, str(folder / "shared"), os.environ, queue) as store,
+        worker(url, folder, "cost", queue, AT_ONCE),
+    ):
+        finished(store, [created(f"{queue}-warm", chain(2), folder, 0)])
+        there = finished(store, [created(f"{queue}-run", chain(CHAIN), folder, 0)]) / CHAIN
     assert load_state(journal, "local").status == "success"  # noqa: S101 - as above
     return local, there
 
@@ -129,12 +129,12 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="awf-bench-"))
     try:
         with server(folder) as url:
-            local, there = asyncio.run(stage_cost(url, folder))
+            local, there = stage_cost(url, folder)
             print(f"a stage that does nothing: {local * 1000:.1f} ms here, {there * 1000:.1f} ms on the cluster")
             print(f"runs of {STAGES} stages that wait {WAIT:g} s, {AT_ONCE} at once on each worker:")
             first = 0.0
             for count in counts:
-                rate = asyncio.run(scaled(url, folder, count))
+                rate = scaled(url, folder, count)
                 first = first or rate / count
                 most = count * AT_ONCE / (STAGES * WAIT)
                 print(f"{count:>2} workers  {rate:6.2f} runs/s  {rate / first:5.2f} x one  {rate / most:4.0%} of ideal")

@@ -22,6 +22,7 @@ from pydantic.fields import FieldInfo
 from pipeline.app.check import every_rule
 from pipeline.cli.main import awf
 from pipeline.errors import ExitCode
+from pipeline.findings.plugin import review_format
 from pipeline.language import model
 from pipeline.language.checks.conditions import VALUES
 from pipeline.language.expressions import Expression
@@ -191,6 +192,13 @@ ELEMENTS: Mapping[str, type[model.Element]] = {
     "loop": model.Loop,
     "loop-exit": model.LoopExit,
 }
+
+
+def answer_format() -> str:
+    """Return what agents are told about the form of their answers, without its heading."""
+    return review_format().partition("\n")[2].strip()
+
+
 PARTS: Mapping[str, Callable[[], str]] = {
     **{name: partial(attributes, element) for name, element in ELEMENTS.items()},
     "stage-kinds": stage_kinds,
@@ -199,6 +207,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "hooks": hooks,
     "exit-codes": exit_codes,
     "commands": commands,
+    "review-format": answer_format,
 }
 
 if __name__ == "__main__":

@@ -20,11 +20,20 @@ LARGEST = 256 * 1024 * 1024  # bytes of one file
 _SYNC_ALL = 64  # files, from which on one sync of the whole disk is cheaper than one for each
 _LOCK_TIMEOUT = 60.0  # seconds to wait for another writer
 _LOCK_INTERVAL = 0.02
-_OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class NotAFile(Exception):
     """A path that cannot be read as a regular file; the message says why."""
+
+
+@contextmanager
+def open_directory(directory: Path) -> Iterator[int]:
+    """The descriptor of an open directory."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -34,12 +43,9 @@ def lock_directory(directory: Path) -> Iterator[None]:
     Raises AwfError if the lock is not released in time, and for every OSError inside of the block.
     """
     try:
-        descriptor = os.open(directory, _OPEN_DIRECTORY)
-        try:
+        with open_directory(directory) as descriptor:
             _wait_for_lock(descriptor, directory)
             yield
-        finally:
-            os.close(descriptor)
     except OSError as error:
         raise AwfError(
             f"cannot read or write {error.filename or directory}: {error.strerror}",
@@ -79,7 +85,18 @@ def write_files(files: Mapping[Path, bytes]) -> None:
             move_aside(path)
             temporary.replace(path)
     for directory in {path.parent for path in files}:
-        _sync_directory(directory)
+        sync_directory(directory)
+
+
+def append_file(path: Path, data: bytes) -> bool:
+    """Add to the end of a file, without syncing it; return False if that is not possible."""
+    try:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        with os.fdopen(os.open(path, flags), "ab") as file:
+            file.write(data)
+    except OSError:
+        return False
+    return True
 
 
 def create_file(path: Path, data: bytes) -> bool:
@@ -91,7 +108,7 @@ def create_file(path: Path, data: bytes) -> bool:
         return False
     finally:
         temporary.unlink()
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
     return True
 
 
@@ -146,12 +163,17 @@ def move_aside(path: Path) -> str:
 
 def ensure_directory(path: Path, root: Path) -> str:
     """Make a path a directory inside of `root`; return a note about what was moved aside for that, if anything."""
-    if os.path.lexists(path) and not (path.is_dir() and is_inside(root, path)):
+    if not can_be_directory(path, root):
         name = move_aside(path)
         path.mkdir()
         return f"{path.relative_to(root)} was not a directory of this repository; it was moved aside to {name}"
     path.mkdir(exist_ok=True)
     return ""
+
+
+def can_be_directory(path: Path, root: Path) -> bool:
+    """Whether a path is a directory inside of `root`, or free to become one."""
+    return not os.path.lexists(path) or (path.is_dir() and is_inside(root, path))
 
 
 def is_inside(root: Path, path: Path) -> bool:
@@ -176,9 +198,7 @@ def _write_temporary(path: Path, data: bytes, *, sync: bool) -> Path:
     return temporary
 
 
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, _OPEN_DIRECTORY)
-    try:
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable."""
+    with open_directory(directory) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

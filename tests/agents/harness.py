@@ -49,7 +49,6 @@ class AgentHarness:
             stage="stage",
             visit=1,
             attempt=1,
-            review=False,
             prompt=prompt,
             cwd=self.cwd,
             artifacts=self.artifacts,

@@ -17,17 +17,17 @@ from typing import Any
 from temporalio.client import WorkflowHandle
 from tests.cluster.conftest import Server
 
-from pipeline.app.runs import RunResult, result_of
+from pipeline.app.runs import ResumeRequest, RunResult, result_of
 from pipeline.app.settings import NOTHING_SET
 from pipeline.app.wiring import Runtime
 from pipeline.backends.process_tree import list_processes, read_marker
-from pipeline.cluster.client import Cluster, ClusterStore
+from pipeline.cluster.client import ClusterStore
 from pipeline.cluster.messages import Timeouts, WorkflowResult
 from pipeline.cluster.object_store import open_object_store
 from pipeline.cluster.server import Address, LoopThread, connect
-from pipeline.cluster.worker import WorkerOptions, run_worker
+from pipeline.cluster.worker import run_worker
 from pipeline.cluster.workflow import RunWorkflow
-from pipeline.engine.records import AnyRecord, RunCreated, RunResumed, VisitCompleted
+from pipeline.engine.records import AnyRecord, RunCreated, VisitCompleted
 from pipeline.engine.state import RunStatus, State, apply, begin
 from pipeline.redaction import PATTERNS_ONLY
 
@@ -56,25 +56,29 @@ class Lab:
         self.client = self.loop.call(connect(Address.read(self.url), self.environ))
 
     @property
-    def cluster(self) -> Cluster:
-        return Cluster(self.client, open_object_store(str(self.shared)), self.queue, self.timeouts)
+    def store(self) -> ClusterStore:
+        objects = open_object_store(str(self.shared))
+        store = ClusterStore(self.client, objects, self.queue, self.folder, self.loop, PATTERNS_ONLY)
+        store.timeouts = self.timeouts
+        return store
 
     @property
-    def store(self) -> ClusterStore:
-        return ClusterStore(self.cluster, self.folder, self.loop, PATTERNS_ONLY)
+    def runtime(self) -> Runtime:
+        """What a command that starts or resumes a run without watching it uses."""
+        return Runtime(self.folder, self.environ, settings=FAST_RETRIES, detach=True)
 
     @property
     def options(self) -> tuple[str, ...]:
         """The options by which a command finds this cluster."""
         return ("--on", self.url, "--artifacts", str(self.shared), "--queue", self.queue)
 
-    def worker(self, name: str, **options: Any) -> None:
+    def worker(self, name: str, grace: float = 5.0) -> None:
         """Start a worker in this process, with a directory of its own."""
         client = self.loop.call(connect(Address.read(self.url), self.environ))
         stop, runtime = asyncio.Event(), Runtime(self.folder / name, self.environ, settings=FAST_RETRIES)
-        chosen = WorkerOptions(**{"queue": self.queue, "concurrency": 20, "grace": 5.0, **options})
-        store = open_object_store(str(self.shared))
-        self._workers[name] = (stop, self.loop.submit(run_worker(client, store, runtime, chosen, stop)))
+        objects = open_object_store(str(self.shared))
+        work = run_worker(client, objects, runtime, stop, queue=self.queue, slots=20, grace=grace)
+        self._workers[name] = (stop, self.loop.submit(work))
 
     def stop_worker(self, name: str) -> None:
         """Stop a worker and wait until it is gone."""
@@ -106,7 +110,7 @@ class Lab:
         self._ending = ""
 
     def start(self, run: str, source: str, script: Any = None, **options: Any) -> None:
-        self.loop.call(self.cluster.start(self.creation(run, source, script, **options), PATTERNS_ONLY))
+        self.store.start(self.creation(run, source, script, **options), self.runtime)
 
     def creation(
         self, run: str, source: str, script: Any = None, cwd: Path | None = None, **options: Any
@@ -128,7 +132,7 @@ class Lab:
     def state(self, run: str) -> State:
         """Return the state of a run; only what is new since the last call is read."""
         state, seq = self._seen.get(run, (None, 0))
-        for found in self.cluster.journal.objects(self.id(run), seq):
+        for found in self.store.journal.objects(self.id(run), seq):
             seq = found.seq
             if isinstance(found.record, RunCreated):
                 state = begin(found.record)
@@ -139,7 +143,7 @@ class Lab:
         return state
 
     def records(self, run: str = "r") -> list[AnyRecord]:
-        return [entry.record for entry in self.cluster.journal.entries(self.id(run))]
+        return [entry.record for entry in self.store.journal.entries(self.id(run))]
 
     def kinds(self, run: str = "r") -> list[type]:
         """Return the kinds of a run's records after the first."""
@@ -157,24 +161,24 @@ class Lab:
     def stopped(self, run: str = "r", timeout: float = 60) -> RunResult:
         """Return the result of a run once it has stopped or waits."""
         state = self.until(run, lambda state: state.status is not RunStatus.RUNNING, timeout)
-        return result_of(state, self.cluster.journal)
+        return result_of(state, self.store.journal)
 
     def ended(self, run: str = "r", timeout: float = 60) -> RunResult:
         """Return the result of a run once it has ended."""
         state = self.until(run, lambda state: state.status.final, timeout)
-        return result_of(state, self.cluster.journal)
+        return result_of(state, self.store.journal)
 
     def answer(self, run: str, option: str, by: str = "anna", **more: Any) -> None:
         self.store.answer(self.id(run), option, by=by, **more)
 
-    def resume(self, run: str, **more: Any) -> None:
-        self.loop.call(self.cluster.resume(self.id(run), [RunResumed(at=time.time(), **more)]))
+    def resume(self, run: str, **request: Any) -> None:
+        self.store.resume(self.id(run), ResumeRequest(**request), self.runtime)
 
     def cancel(self, run: str, reason: str) -> None:
-        self.loop.call(self.cluster.cancel(self.id(run), reason))
+        self.store.cancel(self.id(run), by="anna", reason=reason)
 
     def handle(self, run: str = "r") -> WorkflowHandle[RunWorkflow, WorkflowResult]:
-        return self.cluster.handle(self.id(run))
+        return self.store.handle(self.id(run))
 
     def processes(self, run: str = "r") -> list[int]:
         """Return the processes that the stages of a run started, on any worker."""

@@ -202,24 +202,21 @@ def test_the_last_line_of_json_is_the_result(shell: Shell) -> None:
     assert lines[-1]["path"] == ["build", "review", "gate", "fix", "review", "gate", "ok", "end"]
 
 
-def test_a_run_is_cancelled_and_resumed(shell: Shell) -> None:
-    """Cancel prints who did it and why; resume continues to the end, and a run that has succeeded is refused."""
+def test_a_run_is_cancelled_and_continued(shell: Shell) -> None:
+    """Cancel prints who did it and why; resume or an answer continues the run; one that has ended is refused."""
     shell.start(there=True)
     done = shell.awf("cancel", shell.run_id, "--reason", "not now")
     assert "cancelled (by " in done.stdout
     assert "not now" in done.stdout
-    assert shell.awf("resume", shell.run_id, "--auto-approve").returncode == 0
-    again = shell.awf("resume", shell.run_id)
-    assert (again.returncode, "has finished" in again.stderr) == (2, True)
-
-
-def test_a_cancelled_run_continues_when_it_is_answered(shell: Shell) -> None:
-    """The cluster resumes it by itself; `--resume` does not look for the run on this machine."""
-    shell.start(there=True)
+    assert shell.awf("resume", shell.run_id).returncode == 3
     shell.awf("cancel", shell.run_id)
     done = shell.awf("answer", shell.run_id, "yes", "--resume")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("the run continues\n")
+    assert shell.lab.ended("c").status is RunStatus.SUCCESS
+    for words, code in (("resume", 2), ("cancel", 1)):
+        refused = shell.awf(words, shell.run_id)
+        assert (refused.returncode, "has finished" in refused.stderr) == (code, True)
 
 
 def test_the_settings_name_the_cluster(shell: Shell, tmp_path: Path) -> None:

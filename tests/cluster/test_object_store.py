@@ -18,7 +18,6 @@ from pipeline.app.history import AttemptArtifacts
 from pipeline.cluster.journal import SharedJournal
 from pipeline.cluster.mirror import Mirror
 from pipeline.cluster.object_store import (
-    MissingObject,
     ObjectStore,
     StoreUnavailable,
     fetch_attempt_files,
@@ -102,7 +101,7 @@ def test_a_missing_object_is_named(store: ObjectStore) -> None:
     key = "runs/r7/build/1/stdout.log"
     assert store.find(key) is None
     for read in (lambda: store.get(key), lambda: store.get_many([key])):
-        with pytest.raises(MissingObject) as raised:
+        with pytest.raises(JournalError) as raised:
             read()
         assert key in raised.value.message
         assert store.name in raised.value.message

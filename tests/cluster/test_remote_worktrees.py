@@ -1,16 +1,15 @@
 """Worktrees shared through a git remote: the next worker continues from exactly the commit that the last one made."""
 
 import signal
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.cluster.lab import Lab, wait_until
+from tests.cluster.lab import FAST_RETRIES, Lab, wait_until
 
-from pipeline.cluster.remote_worktrees import push_start
 from pipeline.engine.context import Key
 from pipeline.engine.state import RunStatus, State
-from pipeline.redaction import PATTERNS_ONLY
 
 BODY = """
 stage "ws" kind="workspace.create"
@@ -52,10 +51,8 @@ def project(lab: Lab, tmp_path: Path) -> Path:
 
 
 def start(lab: Lab, project: Path, source: str = WORKFLOW) -> None:
-    record = lab.creation("r", source, cwd=project)
-    remote = lab.loop.call(push_start(project, lab.environ, "origin", record.run_id))
-    options = {**record.options, "remote": remote.model_dump()}
-    lab.loop.call(lab.cluster.start(record.model_copy(update={"options": options}), PATTERNS_ONLY))
+    remote = FAST_RETRIES.with_option("remote", "test", "origin")
+    lab.store.start(lab.creation("r", source, cwd=project), replace(lab.runtime, settings=remote))
 
 
 def output(lab: Lab, stage: str) -> str:
@@ -68,10 +65,11 @@ def waits_at_visit(visit: int, state: State) -> bool:
 
 
 def test_another_worker_continues_from_the_same_commit(lab: Lab, project: Path, tmp_path: Path) -> None:
-    """After its worker is gone, another has the same files, and the merge reaches the remote."""
+    """Every commit is pushed, so after its worker is gone, another has the files, and the merge reaches the remote."""
     start(lab, project)
     assert lab.stopped().status is RunStatus.WAITING
-    commit = lab.state("r").context.get(Key.WORKSPACE_COMMIT)
+    commit, remote = lab.state("r").context.get(Key.WORKSPACE_COMMIT), tmp_path / "shared.git"
+    assert lab.git("rev-parse", f"awf/{lab.id('r')}", cwd=remote) == commit
     lab.stop_worker("w1")
     lab.worker("w2")
     lab.answer("r", "yes")
@@ -80,19 +78,8 @@ def test_another_worker_continues_from_the_same_commit(lab: Lab, project: Path, 
     assert (head, files) == (commit, ["linted", "tested"])
     assert where.startswith(str(tmp_path / "w2"))
     assert output(lab, "after").strip() == "built"
-    remote = tmp_path / "shared.git"
     assert lab.git("show", "main:tested.txt", cwd=remote) == "tested"
     assert f"awf/{lab.id('r')}" not in lab.git("branch", cwd=remote)
-
-
-def test_every_stage_is_pushed(lab: Lab, project: Path, tmp_path: Path) -> None:
-    """The run's branch at the remote is the commit of its last record."""
-    start(lab, project)
-    lab.stopped()
-    branch = lab.git("rev-parse", f"awf/{lab.id('r')}", cwd=tmp_path / "shared.git")
-    assert branch == lab.state("r").context.get(Key.WORKSPACE_COMMIT)
-    lab.answer("r", "yes")
-    lab.ended()
 
 
 def test_stages_stay_with_the_worker_that_has_the_files(lab: Lab, project: Path) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from tests.cluster.lab import Lab, read_lines, wait_until, workflow
 
+from pipeline.app.catalog import CatalogEntry
+from pipeline.app.check import check
 from pipeline.app.store import AlreadyAnswered
 from pipeline.cluster.messages import Timeouts
 from pipeline.cluster.workflow import RunWorkflow
@@ -20,7 +22,6 @@ from pipeline.engine.records import (
     RunWaiting,
     VisitCompleted,
     VisitStarted,
-    WorkflowAdopted,
 )
 from pipeline.engine.state import RunStatus
 
@@ -71,7 +72,7 @@ def test_a_cancelled_run_leaves_nothing_running_and_can_be_resumed(lab: Lab, tmp
     go = tmp_path / "go"
     lab.start("r", tool(f"test -e {go} || sleep 1000 & wait; test -e {go} || sleep 1000"))
     wait_until(lambda: bool(lab.processes()))
-    lab.cancel("r", "by anna: enough")
+    lab.cancel("r", "enough")
     assert not lab.processes()
     last = lab.records()[-1]
     assert isinstance(last, RunCancelled)
@@ -90,7 +91,7 @@ def test_a_run_paused_by_a_limit_continues_when_it_is_raised(lab: Lab) -> None:
     )
     lab.start("r", source)
     assert lab.stopped().status is RunStatus.PAUSED
-    lab.resume("r", raised={"max_visits": 9})
+    lab.resume("r", raised={"max_visits": "9"})
     assert lab.ended().path == ("a", "a", "a", "a", "end")
     lab.start("long", tool("sleep 5"))
     lab.until("long", lambda state: state.status is RunStatus.RUNNING)
@@ -120,15 +121,17 @@ def test_a_worker_that_lacks_what_a_run_needs_pauses_it(lab: Lab) -> None:
     assert lab.ended().path == ("a", "end")
 
 
-def test_a_paused_run_continues_with_a_changed_workflow(lab: Lab) -> None:
+def test_a_paused_run_continues_with_a_changed_workflow(lab: Lab, tmp_path: Path) -> None:
     """Both the workers and the Temporal workflow use the new text."""
     source = 'stage "a" kind="tool" command="false" retry_target="a"\ntransition from="a" to="end"'
     lab.start("r", workflow(source, settings="settings { max_visits 2; }"))
     assert lab.stopped().status is RunStatus.PAUSED
     stages = 'stage "a" kind="tool" command="true"\nstage "b" kind="tool" command="true"\n'
     transitions = 'transition from="a" to="b"\ntransition from="b" to="end"'
-    adopted = WorkflowAdopted(at=0.0, file="w.awf.kdl", source=workflow(stages + transitions))
-    lab.loop.call(lab.cluster.resume(lab.id("r"), [adopted, RunResumed(at=0.0)]))
+    file = tmp_path / "w.awf.kdl"
+    file.write_text(workflow(stages + transitions))
+    changed = CatalogEntry("w", file, str(file), ())
+    lab.resume("r", adopt=(changed, check(changed)))
     assert lab.ended().path == ("a", "a", "a", "b", "end")
 
 
@@ -150,8 +153,8 @@ transition from="fix" to="review"
     assert half.visits["review"] == ROUNDS // 2
     position = lab.loop.call(lab.handle().query(RunWorkflow.position))
     assert (position.status, position.stage, position.visit) == (RunStatus.PAUSED, "review", ROUNDS // 2 + 1)
-    assert position.seq == lab.cluster.journal.last(lab.id("r")).seq
-    lab.resume("r", raised={"max_visits": 2 * ROUNDS})
+    assert position.seq == lab.store.journal.last(lab.id("r")).seq
+    lab.resume("r", raised={"max_visits": str(2 * ROUNDS)})
     ended = lab.until("r", lambda state: state.status.final, timeout=600)
     assert ended.visits == {"review": ROUNDS, "gate": ROUNDS, "fix": ROUNDS - 1, "end": 1}
     lengths = lab.loop.call(_history_lengths(lab))

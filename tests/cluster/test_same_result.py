@@ -79,7 +79,7 @@ def test_generated_workflows_have_the_same_result(lab: Lab, tmp_path: Path, firs
         assert as_data(shared, folders) == as_data(local, folders), one.text
         contexts = [plain(dict(replay(records).context.values), folders) for records in (shared, local)]
         assert contexts[0] == contexts[1], one.text
-        assert lines(lab.cluster.journal.of(here.run_id), folders) == lines(journal, folders), one.text
+        assert lines(lab.store.journal.of(here.run_id), folders) == lines(journal, folders), one.text
         journal.close()
 
 

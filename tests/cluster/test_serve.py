@@ -91,7 +91,7 @@ def test_a_run_of_a_cluster_is_followed_and_answered(lab: Lab) -> None:
         browser.until(f"runs/{run}", lambda text: json.loads(text)["status"] == "success", format="json")
         quicker = browser.post(f"runs/{run}/answer", stage="ok", visit="1", option="no", by="bob")
         assert (quicker.status_code, "ada" in quicker.text) == (409, True)
-        (mirror,) = (lab.folder / "tmp").glob("awf-mirror-*")
+        (mirror,) = (lab.folder / "tmp").glob("awf-*")
         with closing(SqliteJournal(mirror)) as journal:
             assert [entry.record for entry in journal.entries(run)] == lab.records("s")
 

@@ -63,14 +63,14 @@ def test_histories_are_recorded(lab: Lab, loop: LoopThread) -> None:
     name = os.environ["AWF_RECORD"]
     lab.start("finished", BODY, SCRIPT)
     assert lab.stopped("finished").status is RunStatus.PAUSED
-    lab.resume("finished", raised={"max_visits": 9})
+    lab.resume("finished", raised={"max_visits": "9"})
     lab.until("finished", lambda state: state.status is RunStatus.WAITING)
     lab.answer("finished", "yes")
     lab.ended("finished")
     lab.start("cancelled", BODY.replace("test $AWF_VISIT -ge 2", "sleep 100"))
     lab.until("cancelled", lambda state: state.status is RunStatus.RUNNING)
     loop.call(asyncio.sleep(2))
-    lab.cancel("cancelled", "by anna: enough")
+    lab.cancel("cancelled", "enough")
     lab.timeouts = lab.timeouts.model_copy(update={"longest_history": 20})
     lab.start("anew", BODY, SCRIPT)
     lab.stopped("anew")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.integration.conftest import COMMAND, Awf
+from tests.unit.findings import reviews as answers
 
 CODE = """import os
 
@@ -31,20 +32,11 @@ ROW = (
 
 
 def item(title: str, line: int, quote: str, severity: str = "P1", **more: Any) -> dict[str, Any]:
-    return {
-        "title": title,
-        "severity": severity,
-        "file": "src/a.py",
-        "line": line,
-        "why_it_matters": "Whoever names a file runs a command.",
-        "autofix_class": "manual",
-        "owner": "human",
-        "requires_verification": False,
-        "confidence": 100,
-        "evidence": [f"src/a.py:{line} -- {quote}"],
-        "pre_existing": False,
-        **more,
-    }
+    evidence, why = [f"src/a.py:{line} -- {quote}"], "Anyone who names a file runs a command."
+    return (
+        answers.item(line, title=title, severity=severity, file="src/a.py", why_it_matters=why, evidence=evidence)
+        | more
+    )
 
 
 INJECTION = item("Shell injection in run", 5, 'os.system("rm " + name)', "P0")
@@ -53,9 +45,7 @@ FLUSH = item("Flush may fail", 11, "handle.flush()", "P2")
 
 
 def review(path: Path, *items: dict[str, Any], reviewer: str = "security") -> str:
-    path.write_text(
-        json.dumps({"reviewer": reviewer, "findings": list(items), "residual_risks": [], "testing_gaps": []})
-    )
+    path.write_text(json.dumps(answers.review(*items, reviewer=reviewer)))
     return path.name
 
 
@@ -340,7 +330,7 @@ def test_show_has_the_whole_record(awf: Awf, project: Path) -> None:
     assert [change["what"] for change in record["history"]] == ["raised"]
     for name in ("1", "#1", id[:8], record["aliases"][0]):
         assert json.loads(awf("findings", "show", name, "--json").stdout) == record
-    assert "Whoever names a file runs a command." in awf("findings", "show", id).stdout
+    assert "Anyone who names a file runs a command." in awf("findings", "show", id).stdout
 
 
 def test_why_explains_a_finding_on_one_screen(awf: Awf, project: Path) -> None:

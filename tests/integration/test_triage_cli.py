@@ -7,39 +7,22 @@ from typing import Any
 import pytest
 from tests.integration.conftest import COMMAND, Awf
 from tests.integration.screen import run_on_screen, shown
+from tests.unit.findings.reviews import code, item
+from tests.unit.findings.reviews import review as answer
 
 LINES = 30
 NO = ("--as", "wont-fix", "--note", "not worth it")
 
 
-def item(number: int, **more: Any) -> dict[str, Any]:
-    """One item of a reviewer's return."""
-    return {
-        "title": f"Line {number} is wrong",
-        "severity": ("P1", "P2", "P3")[number % 3],
-        "file": "a.py",
-        "line": number,
-        "why_it_matters": "It breaks.",
-        "autofix_class": "manual",
-        "owner": "human",
-        "requires_verification": False,
-        "confidence": 100,
-        "evidence": [f"a.py:{number} -- line_{number} = compute({number})"],
-        "pre_existing": False,
-        **more,
-    }
-
-
 def review(project: Path, *items: dict[str, Any], reviewer: str = "correctness") -> str:
-    told = {"reviewer": reviewer, "findings": items, "residual_risks": [], "testing_gaps": []}
-    (project / f"{reviewer}.json").write_text(json.dumps(told))
+    (project / f"{reviewer}.json").write_text(json.dumps(answer(*items, reviewer=reviewer)))
     return f"{reviewer}.json"
 
 
 @pytest.fixture
 def project(tmp_path: Path, awf: Awf) -> Path:
     """A directory with thirty findings, ten of each of three severities."""
-    (tmp_path / "a.py").write_text("".join(f"line_{number} = compute({number})\n" for number in range(1, LINES + 1)))
+    (tmp_path / "a.py").write_text("".join(f"{code(number)}\n" for number in range(1, LINES + 1)))
     assert awf("findings", "import", review(tmp_path, *map(item, range(1, LINES + 1)))).returncode == 0
     return tmp_path
 

@@ -12,27 +12,24 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from tests.integration.conftest import COMMAND, Awf
 from tests.integration.screen import QUESTION, run_on_screen, shown
+from tests.unit.findings import reviews
 
 FIXER = "import sys; sys.stdin.read(); open('fixed', 'a').write('x'); print('[FINDING 1: fixed]')"
 
 
 def item(title: str, severity: str, line: int, **changes: Any) -> dict[str, Any]:
     """One item of a reviewer's return."""
-    given: dict[str, Any] = {
+    given = {
         "title": title,
         "severity": severity,
         "file": "cache.py",
-        "line": line,
         "why_it_matters": f"{title}, and people notice.",
         "autofix_class": "gated_auto",
         "owner": "downstream-resolver",
-        "requires_verification": False,
         "suggested_fix": "Check the id before the path is built.",
-        "confidence": 100,
         "evidence": [f"cache.py:{line} -- line {line} of the cache"],
-        "pre_existing": False,
     }
-    return {**given, **changes}
+    return reviews.item(line, **given) | changes
 
 
 @pytest.fixture
@@ -45,8 +42,7 @@ def project(tmp_path: Path, awf: Awf) -> Path:
         item("Errors pass for \u202edata\x1b[31m", "P2", 6),
         item("Names are short", "P3", 8, autofix_class="advisory", owner="human", suggested_fix=None),
     ]
-    review = {"reviewer": "correctness", "findings": found, "residual_risks": [], "testing_gaps": []}
-    (tmp_path / "review.json").write_text(json.dumps(review))
+    (tmp_path / "review.json").write_text(json.dumps(reviews.review(*found)))
     assert awf("findings", "import", "review.json").returncode == 0
     return tmp_path
 

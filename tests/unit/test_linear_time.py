@@ -9,7 +9,7 @@ import pytest
 from pipeline.findings.answers import read_answers
 from pipeline.findings.fingerprints import norm_quote
 from pipeline.findings.formats import FORMATS, detect
-from pipeline.findings.formats.review import find_reviews
+from pipeline.findings.formats.answer import find_values
 from pipeline.handlers.markers import LONGEST_ANSWER, StatusMarkers, length_problem, read_markers
 from pipeline.handlers.tool import failure_headline
 from pipeline.text import did_you_mean
@@ -40,7 +40,7 @@ def _failure(text: str) -> object:
 READERS: dict[str, Callable[[str], object]] = {
     "claims": read_markers,
     "answers": read_answers,
-    "return": find_reviews,
+    "return": lambda text: list(find_values(text)),
     "digest": lambda text: failure_headline(text, "", "failed"),
     "quote": norm_quote.__wrapped__,
     "review": _evidence,

@@ -144,7 +144,6 @@ class Doctor:
                 stage="doctor",
                 visit=1,
                 attempt=1,
-                review=False,
                 prompt=PROMPT,
                 cwd=Path(folder),
                 artifacts=Path(folder, "artifacts"),

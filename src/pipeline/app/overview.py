@@ -22,7 +22,7 @@ from pipeline.engine.records import (
 )
 from pipeline.engine.state import RunStatus, State, apply
 from pipeline.errors import AwfError
-from pipeline.findings.keys import ReviewKey
+from pipeline.findings.plugin import ReviewKey
 from pipeline.language.model import HumanStage, LlmStage, ToolStage, write_duration
 
 INTERRUPTED = "interrupted"  # recorded as running, but no process drives it

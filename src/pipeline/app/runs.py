@@ -26,7 +26,7 @@ from pipeline.engine.state import RunStatus, State, apply, begin
 from pipeline.errors import AwfError, ExitCode
 from pipeline.files import read_text
 from pipeline.findings.git import read_checkout
-from pipeline.findings.keys import ReviewKey
+from pipeline.findings.plugin import ReviewKey
 from pipeline.language.model import LlmStage, Workflow, parse_duration
 from pipeline.redaction import Redactor
 

@@ -211,6 +211,18 @@ class RunStore(ABC):
             raise
         return AnswerReceipt(kept, self.wake(kept))
 
+    def record_cancelled(self, request: CancelRequest) -> str:
+        """Record that a run that nobody drives was cancelled, unless it is; return the recorded reason."""
+        state = load_state(self.journal, request.run_id)
+        if state.status.final:
+            help = f"see: awf why {state.run_id}"
+            raise RunFinished(f"run {state.run_id} has finished ({state.status}) and cannot be cancelled", help=help)
+        if state.status is RunStatus.CANCELLED:
+            return state.reason
+        cancelled = RunCancelled(at=request.at, stage=state.cursor.stage, visit=state.cursor.visit, reason=str(request))
+        self.journal.append(request.run_id, cancelled)
+        return str(request)
+
     def _leave_answer(self, question: HumanQuestion, option: str, feedback: str, by: str) -> HumanAnswer:
         keys = {one.key.lower(): one.key for one in question.options}
         key = keys.get(option.lower())
@@ -272,8 +284,9 @@ class LocalRunStore(RunStore):
         self.journal.last(run_id)  # raises UnknownRun before a lock is made for it
         request = CancelRequest(run_id, self.redactor.text(reason), by, self.now())
         if not self.is_driven(run_id):
-            with suppress(RunIsOwned):  # a process has taken the run meanwhile
-                return self._record_cancelled(request)
+            with suppress(RunIsOwned), self.journal.lock(run_id):  # unless a process has taken the run meanwhile
+                kill_by_label(process_label(self.directory, run_id))  # what a killed process left running
+                return self.record_cancelled(request)
         self.mailbox.put_cancel_request(request)
         if not wait:
             return None
@@ -286,20 +299,6 @@ class LocalRunStore(RunStore):
                 )
             time.sleep(_CANCEL_POLL)
         return self.cancel(run_id, by=by, reason=reason, wait=True)  # the process may have died without recording it
-
-    def _record_cancelled(self, request: CancelRequest) -> str:
-        run_id = request.run_id
-        with self.journal.lock(run_id):
-            state = load_state(self.journal, run_id)
-            if state.status.final:
-                help = f"see: awf why {run_id}"
-                raise RunFinished(f"run {run_id} has finished ({state.status}) and cannot be cancelled", help=help)
-            if state.status is RunStatus.CANCELLED:
-                return state.reason
-            kill_by_label(process_label(self.directory, run_id))  # what a killed process left running
-            stage, visit = state.cursor
-            self.journal.append(run_id, RunCancelled(at=request.at, stage=stage, visit=visit, reason=str(request)))
-        return str(request)
 
 
 @contextmanager

@@ -139,7 +139,9 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
     defaults = AgentDefaults(settings.model_choice, limits.timeout or usual.timeout, limits.idle or usual.idle)
     workspace = WorkspaceHandler(worktrees)
     handlers: dict[StageKind, Handler] = {
-        StageKind.LLM: LlmHandler(backends.choose, summary, environment, clock.now, defaults, plugins.read_answer),
+        StageKind.LLM: LlmHandler(
+            backends.choose, summary, environment, clock.now, defaults, plugins.read_answer, plugins.answer_format
+        ),
         StageKind.TOOL: ToolHandler(processes, environment, plugins.stage_variables, plugins.read_report),
         StageKind.HUMAN: HumanHandler(ResponderChain(responders), clock.now, present.settle),
         StageKind.DECISION: PassThroughHandler(),

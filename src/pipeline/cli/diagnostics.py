@@ -13,10 +13,12 @@ from pipeline.app.check import CheckedWorkflow, check_all, every_rule
 from pipeline.cli.location import catalog
 from pipeline.cli.terminal import Style, best_effort_output, sanitize
 from pipeline.errors import AwfError, ExitCode
+from pipeline.findings.plugin import review_format
 from pipeline.language.diagnostics import Diagnostic, RuleSeverity, has_errors
 from pipeline.language.source import SourceText
 from pipeline.text import did_you_mean, display_width, plural
 
+REVIEW_FORMAT = "review-format"
 _MAX_EXCERPT = 100  # columns of a source line
 _EXCERPT_FRAME = 6  # columns around an excerpt: the bar, two ellipses and the last column
 
@@ -162,12 +164,16 @@ def validate_command(workflows: tuple[str, ...], form: str) -> int:
 def explain_command(code: str | None, *, as_json: bool) -> None:
     """Print what a rule checks, why, and how to fix what it reports.
 
-    CODE is a rule's code or name, such as AWF012 or unknown-choice. Without one, all rules are listed.
+    CODE is a rule's code or name, such as AWF012 or unknown-choice. Without one, all rules are listed. "review-format"
+    prints what agents are told about the findings they return.
     """
+    if code == REVIEW_FORMAT:
+        click.echo(review_format(), nl=False)
+        return
     rules = every_rule()
     found = [rule for rule in rules if code is None or code.upper() == rule.code or code.lower() == rule.name]
     if code is not None and not found:
-        names = [name for rule in rules for name in (rule.code, rule.name)]
+        names = [REVIEW_FORMAT, *(name for rule in rules for name in (rule.code, rule.name))]
         raise AwfError(f'unknown rule "{code}"', help=did_you_mean(code, names) or '"awf explain" lists all rules')
     if as_json:
         rows = [{"code": r.code, "name": r.name, "severity": r.severity, "page": r.page} for r in found]

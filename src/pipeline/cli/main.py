@@ -37,7 +37,7 @@ COMMANDS: Commands = {
     "show": ("pipeline.cli.workflows:show_command", "Draw a workflow, or the workflow of a run."),
     "status": ("pipeline.cli.status:command", "Show where a run is and what to do next."),
     "validate": ("pipeline.cli.diagnostics:validate_command", "Check workflows and report all problems."),
-    "verdict": ("pipeline.cli.findings.verdict:command", "Print the verdict on all findings."),
+    "verdict": ("pipeline.cli.findings.show:verdict_command", "Print the verdict on all findings."),
     "why": ("pipeline.cli.why:command", "Explain why a run took its path."),
     "worker": ("pipeline.cli.services:worker_command", "Run stages of a cluster's runs on this machine."),
     "workflows": ("pipeline.cli.workflows:workflows_command", "List the workflows available by name."),

@@ -117,18 +117,17 @@ def worker_command(
     with needs_cluster_extra():
         from pipeline.cluster.object_store import open_object_store  # noqa: PLC0415 - an extra
         from pipeline.cluster.server import Address, connect  # noqa: PLC0415 - an extra
-        from pipeline.cluster.worker import WorkerOptions, run_worker, worker_queue  # noqa: PLC0415 - an extra
+        from pipeline.cluster.worker import run_worker, worker_queue  # noqa: PLC0415 - an extra
     runtime = Runtime(location.store.absolute(), dict(os.environ), settings=current_settings())
-    options = WorkerOptions(location.queue, concurrency, grace)
 
     async def work() -> None:
         objects = open_object_store(location.artifacts)
         client = await connect(Address.read(location.on), os.environ)
-        click.echo(f"working for {location.on}, queue {options.queue}, as {worker_queue(runtime.store)}", err=True)
+        click.echo(f"working for {location.on}, queue {location.queue}, as {worker_queue(runtime.store)}", err=True)
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
-        await run_worker(client, objects, runtime, options, stop)
+        await run_worker(client, objects, runtime, stop, queue=location.queue, slots=concurrency, grace=grace)
 
     with suppress(KeyboardInterrupt):
         asyncio.run(work())

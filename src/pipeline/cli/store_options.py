@@ -77,8 +77,8 @@ class StoreLocation:
     def open_cluster(self) -> "Iterator[ClusterStore]":
         """The cluster, for one command."""
         with needs_cluster_extra():
-            from pipeline.cluster.client import open_cluster  # noqa: PLC0415 - an extra
-        with open_cluster(self.on, self.artifacts, os.environ, self.queue) as store:
+            from pipeline.cluster.client import ClusterStore, open_cluster  # noqa: PLC0415 - an extra
+        with open_cluster(ClusterStore, self.on, self.artifacts, os.environ, self.queue) as store:
             yield store
 
     @contextmanager

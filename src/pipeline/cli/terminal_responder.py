@@ -12,7 +12,7 @@ from pipeline.cli.terminal import Style, sanitize
 from pipeline.handlers.human import HumanQuestion, HumanReply
 
 if TYPE_CHECKING:
-    from pipeline.cli.findings.screen import Screen
+    from pipeline.cli.findings.walk import Screen
     from pipeline.findings.walk.machine import OptionKey
     from pipeline.findings.walk.present import Question
 
@@ -73,7 +73,7 @@ class TerminalTriage:
     async def choose(self, question: "Question") -> "OptionKey | None":
         """Ask until the answer is one of the options; None at the end of the input."""
         if self._screen is None:
-            from pipeline.cli.findings.screen import Screen  # noqa: PLC0415 - most runs have no triage
+            from pipeline.cli.findings.walk import Screen  # noqa: PLC0415 - most runs have no triage
 
             self._before()
             self._screen = Screen(sys.stderr)

@@ -166,15 +166,15 @@ def _round_lines(rounds: "list[Round]") -> Iterator[str]:
 
 def _explain_finding(name: str, run_id: str, where: StoreLocation, *, as_json: bool) -> None:
     # These take as long to load as the whole command, and few ask about a finding.
-    from pipeline.app.findings.explanation import explain  # noqa: PLC0415
     from pipeline.app.findings.ledger import find_finding  # noqa: PLC0415
     from pipeline.cli.findings.options import FindingsSource  # noqa: PLC0415
     from pipeline.cli.findings.show import explanation_lines  # noqa: PLC0415
+    from pipeline.findings.explanation import explain  # noqa: PLC0415
 
     ledger = FindingsSource(where, run_id).read()
     finding = find_finding(name, ledger)
     if as_json:
-        print_json([asdict(part) for part in explain(finding, ledger)])
+        print_json([{"title": title, "lines": lines} for title, lines in explain(finding, ledger).items()])
         return
     for line in explanation_lines(finding, ledger, Style.of(sys.stdout)):
         click.echo(line)

@@ -12,14 +12,16 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
+from math import inf
 
 from pipeline.cluster.messages import AttemptRequest
-from pipeline.cluster.object_store import ObjectStore, StoreUnavailable
-from pipeline.engine.ports import CancelRequest, HumanAnswer, JournalEntry, UnknownRun
+from pipeline.cluster.object_store import ObjectStore
+from pipeline.engine.ports import HumanAnswer, JournalEntry, UnknownRun
 from pipeline.engine.records import AnyRecord, AttemptFailed, BranchCompleted, StageErrored, VisitStarted
 from pipeline.errors import AwfError
 from pipeline.journal import check_run_id, run_exists
 from pipeline.journal.codec import ATTACHMENT_ERRORS, damaged_record, decode, encode, pack_text, unpack_text
+from pipeline.journal.memory import MemoryMailbox
 
 INDEX = "index/"  # the prefix of the keys that list the runs in the order they were created
 _BATCH = 100  # objects fetched at once
@@ -110,13 +112,6 @@ class SharedJournal:
         present = set(self._store.names("runs/"))
         indexed = dict.fromkeys(parse_index_name(name)[1] for name in self._store.names(INDEX))
         return tuple(run for run in indexed if run in present)
-
-    def is_readable(self, run_id: str) -> bool:
-        """Return whether a run that is known to exist can be read, that is, whether the store is available."""
-        try:
-            return self._store.find(_record_key(run_id, 1)) is not None
-        except StoreUnavailable:
-            return False
 
     def lock(self, run_id: str) -> AbstractContextManager[None]:
         """Lock nothing: a run belongs to the worker that writes its next record."""
@@ -217,29 +212,35 @@ class FencedJournal(SharedJournal):
         self._before_write(record)
         while not self.write(run_id, self._next, record, attached, lines):
             found = next(self.objects(run_id, self._next - 1)).record
-            if found is not None and not (self._branch and _may_precede(found, self._branch)):
+            if found is not None and not self._may_follow(found):
                 raise RunTakenOver(f"another worker wrote record {self._next} of run {run_id}: {found.kind}")
             self._next += 1
         self.written.append(JournalObject(self._next, record))
         self._next += 1
         return self._next - 1
 
+    def _may_follow(self, record: AnyRecord) -> bool:
+        stage, attempt = branch_attempt(record)
+        own = self._branch
+        return own is not None and stage != "" and (stage != own.stage or attempt < own.attempt)
 
-def _may_precede(record: AnyRecord, branch: AttemptRequest) -> bool:
-    """Return whether a record may come between the known ones and those of an attempt at a branch."""
+
+def branch_attempt(record: AnyRecord) -> tuple[str, float]:
+    """Return the branch and the attempt that a record is about; after a completed branch there is no other attempt."""
     match record:
         case BranchCompleted():
-            return record.branch != branch.stage
+            return record.branch, inf
         case VisitStarted() | AttemptFailed() | StageErrored():
-            return record.stage != branch.stage or record.attempt < branch.attempt
+            return record.stage, record.attempt
         case _:
-            return False
+            return "", inf
 
 
-class SharedMailbox:
-    """Answers and cancel requests for the runs of a cluster. The first answer to a visit stays."""
+class SharedMailbox(MemoryMailbox):
+    """Answers for the runs of a cluster. The first answer to a visit stays; cancel requests go to the server."""
 
     def __init__(self, store: ObjectStore) -> None:
+        super().__init__()
         self._store = store
 
     def put_answer(self, answer: HumanAnswer) -> HumanAnswer:
@@ -252,25 +253,9 @@ class SharedMailbox:
         body = self._store.find(_answer_key(run_id, stage, visit))
         return HumanAnswer(**json.loads(body)) if body else None
 
-    def put_cancel_request(self, request: CancelRequest) -> None:
-        number = self.cancel_requests(request.run_id) + 1
-        while not self._store.create(_cancel_key(request.run_id, number), json.dumps(asdict(request)).encode()):
-            number += 1
-
-    def cancel_request(self, run_id: str, after: int) -> CancelRequest | None:
-        body = self._store.find(_cancel_key(run_id, after + 1))
-        return CancelRequest(**json.loads(body)) if body else None
-
-    def cancel_requests(self, run_id: str) -> int:
-        return len(self._store.names(f"runs/{run_id}/cancellations/"))
-
 
 def _answer_key(run_id: str, stage: str, visit: int) -> str:
     return f"runs/{run_id}/answers/{stage}/{visit}"
-
-
-def _cancel_key(run_id: str, number: int) -> str:
-    return f"runs/{run_id}/cancellations/{number:04d}"
 
 
 def save_resume_records(store: ObjectStore, run_id: str, records: Iterable[AnyRecord]) -> str:

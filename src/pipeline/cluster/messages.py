@@ -5,13 +5,12 @@ machine needs to decide. Field names and values are those of the first version, 
 understand each other, and recorded histories can be replayed.
 """
 
-import zlib
 from base64 import b85decode, b85encode
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 from pydantic_core import to_jsonable_python
 
 from pipeline.engine.context import Context, Key
@@ -26,9 +25,11 @@ from pipeline.engine.records import (
     VisitCompleted,
 )
 from pipeline.engine.state import FinishedBranch, Progress, RunStatus, State, apply, begin, raise_limits
+from pipeline.journal.codec import pack_text, unpack_text
 
 QUEUE = "awf"  # the default queue of workers
 WORKFLOW = "awf"
+NOT_BEGUN = "NotBegun"  # the type of an error before anything was run, so the same request can be made again
 _CONTEXT_KEYS = frozenset({Key.HOLD, Key.WORKSPACE_PATH})  # all that is read in the context to decide
 _LONGEST_REASON = 300  # characters
 _LIMITS = ("max_visits", "max_stages", "max_duration", "max_cost_usd")
@@ -73,7 +74,7 @@ class StateSnapshot(ClusterMessage):
 
     def state(self) -> State:
         """Return the state that the message was made of."""
-        text = decompress(self.source)
+        text = unpack_text(b85decode(self.source))
         first = compact_state(
             begin(RunCreated(at=0.0, run_id=self.run_id, file=self.file, source=text, cwd="/", version=""))
         )
@@ -142,12 +143,7 @@ def apply_all(state: State, records: Iterable[AnyRecord]) -> State:
 
 def compress(text: str) -> str:
     """Return a text in few characters."""
-    return b85encode(zlib.compress(text.encode(errors="surrogatepass"), 9)).decode()
-
-
-def decompress(text: str) -> str:
-    """Return a text that was compressed."""
-    return zlib.decompress(b85decode(text)).decode(errors="surrogatepass")
+    return b85encode(pack_text(text)).decode()
 
 
 class Timeouts(ClusterMessage):
@@ -238,14 +234,6 @@ class RunPosition(ClusterMessage):
     reason: str
     stage: str
     visit: int
-    seq: int = Field(description="the number of its last record")
-    home: str = Field(description="the queue of the worker that has its files")
-    events: int = Field(description="in its history so far")
-
-
-class ActivityErrorType:
-    """Why an activity failed, by the name that Temporal transmits."""
-
-    NOT_BEGUN = "NotBegun"  # nothing was run, so the same request can be made again
-    HANDED_BACK = "HandedBack"  # the worker is shutting down
-    REPLACED = "Replaced"  # another worker has written the run's next record
+    seq: int  # the number of its last record
+    home: str  # the queue of the worker that has its files
+    events: int  # in its history so far

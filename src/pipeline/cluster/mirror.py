@@ -14,23 +14,21 @@ from datetime import datetime
 from itertools import islice
 from math import inf
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Event, Lock, Thread
+from typing import Any
 
 from pipeline.app.history import AttemptArtifacts
 from pipeline.app.overview import status_after
-from pipeline.app.store import AnswerReceipt
-from pipeline.cluster.client import Cluster, ClusterStore, connect_to_cluster
+from pipeline.cluster.client import WORKFLOW_ID, ClusterStore, open_cluster
 from pipeline.cluster.journal import INDEX, JournalObject, SharedJournal, parse_index_name
-from pipeline.cluster.messages import QUEUE
+from pipeline.cluster.messages import WORKFLOW
 from pipeline.cluster.object_store import ObjectStore, StoreUnavailable
-from pipeline.cluster.server import Address, LoopThread
+from pipeline.engine.ports import HumanAnswer
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError
 from pipeline.journal import check_run_id
 from pipeline.journal.codec import encode
 from pipeline.journal.sqlite import SqliteJournal, insert_lines, insert_record
-from pipeline.redaction import Redactor, redactor_of
 
 LONGEST_RUNNING = 5.0  # seconds between two reads of a run that is running
 LONGEST_STOPPED = 60.0  # the same for one that has stopped, or whose records cannot be read
@@ -86,14 +84,9 @@ class RunLedgerJournal(SqliteJournal):
         self._parts = tuple(parts)
 
     def ledger(self, after: int = 0) -> Iterator[tuple[int, str]]:
-        number = 0
-        for part in self._parts:
-            skipped = min(max(after - number, 0), len(part))
-            number += skipped
-            whole = super().ledger(part.start - 1 + skipped)
-            for _, (_, line) in zip(part[skipped:], whole, strict=False):
-                number += 1
-                yield number, line
+        whole = super().ledger
+        lines = (line for part in self._parts for _, (_, line) in zip(part, whole(part.start - 1), strict=False))
+        return islice(enumerate(lines, start=1), after, None)
 
 
 @dataclass(slots=True)
@@ -105,20 +98,6 @@ class _MirroredRun:
     due: float = 0.0  # when it is read again; 0 if it was never read
     problem: str = ""  # what is wrong with its records
     lines: list[range] = field(default_factory=list)  # in the mirror's ledger
-
-
-@dataclass(frozen=True, slots=True)
-class RunUpdate:
-    """What a run has and its copy does not have yet."""
-
-    run_id: str
-    objects: tuple[JournalObject, ...]
-    problem: str = ""
-
-    @property
-    def status(self) -> RunStatus | None:
-        """The status of the run after it; None if it holds no record."""
-        return next((status_after(one.record) for one in reversed(self.objects) if one.record), None)
 
 
 class Mirror:
@@ -171,20 +150,11 @@ class Mirror:
 
     def update(self, run_ids: Iterable[str] | None = None) -> None:
         """Copy what is new: of the runs that are due, or of some."""
-        self.copy(self.read(run_ids))
-
-    def read(self, run_ids: Iterable[str] | None = None) -> list[RunUpdate]:
-        """Return what is new, without copying it: of the runs that are due, or of some."""
         self._find_runs()
         wanted = self._due_runs() if run_ids is None else [name for name in run_ids if name in self._runs]
-        with ThreadPoolExecutor(_READERS) as readers:
-            return list(readers.map(self._read_run, wanted))
-
-    def copy(self, updates: Iterable[RunUpdate]) -> None:
-        """Copy what was read, and decide when to read each run again."""
-        with closing(MirroredJournal(self.directory)) as journal:
-            for update in updates:
-                self._copy_run(journal, update)
+        with ThreadPoolExecutor(_READERS) as readers, closing(MirroredJournal(self.directory)) as journal:
+            for run_id, (objects, problem) in zip(wanted, readers.map(self._read_run, wanted), strict=True):
+                self._copy_run(journal, run_id, objects, problem)
 
     def _find_runs(self) -> None:
         """Add the runs that were started since the last time, even if the clock of their machine is slow."""
@@ -208,7 +178,8 @@ class Mirror:
         unread = (name for name, run in reversed(self._runs.items()) if run.due == 0)
         return [*due, *islice(unread, _FIRST_RUNS)]
 
-    def _read_run(self, run_id: str) -> RunUpdate:
+    def _read_run(self, run_id: str) -> tuple[list[JournalObject], str]:
+        """Return the new objects of a run, as far as they can be read, and what is wrong with the next one."""
         objects: list[JournalObject] = []
         try:
             for one in islice(self._journal.objects(run_id, self._runs[run_id].read), _MOST_OBJECTS):
@@ -216,19 +187,21 @@ class Mirror:
         except StoreUnavailable:
             raise
         except AwfError as error:
-            return RunUpdate(run_id, tuple(objects), error.message)
-        return RunUpdate(run_id, tuple(objects))
+            return objects, error.message
+        return objects, ""
 
-    def _copy_run(self, journal: MirroredJournal, update: RunUpdate) -> None:
-        run, now = self._runs[update.run_id], self._now()
-        objects = [one for one in update.objects if one.seq > run.read]
+    def _copy_run(self, journal: MirroredJournal, run_id: str, objects: list[JournalObject], problem: str) -> None:
+        """Copy the new objects of a run, and decide when to read it again."""
+        run, now = self._runs[run_id], self._now()
+        run.problem = problem
         if objects:
-            lines = journal.copy(update.run_id, run.number, objects)
+            lines = journal.copy(run_id, run.number, objects)
             run.lines += [lines] if lines else []
-            run.read, run.status = objects[-1].seq, update.status or run.status
-            run.changed = max([run.changed, *(one.record.at for one in objects if one.record)])
-        run.problem = update.problem
-        if len(update.objects) == _MOST_OBJECTS:
+            run.read = objects[-1].seq
+        for one in objects:
+            if one.record is not None:
+                run.status, run.changed = status_after(one.record), max(run.changed, one.record.at)
+        if len(objects) == _MOST_OBJECTS:
             run.due = now
         elif run.status and run.status.final:
             run.due = inf
@@ -247,49 +220,38 @@ class MirroredStore(ClusterStore):
     call_timeout = 90.0  # seconds, for a run to stop
     on_cluster = True
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        address: Address,
-        artifacts: str,
-        directory: Path,
-        loop: LoopThread,
-        redactor: Redactor,
-    ) -> None:
-        super().__init__(cluster, directory, loop, redactor)
-        self.name = address.namespace
-        self.title = f"{address}, {cluster.store.name}"
+    def __init__(self, *connection: Any) -> None:
+        super().__init__(*connection)
+        self.name = self.client.namespace
         self.project = Path.cwd()
-        self.command_options = (f"--on={address}", f"--artifacts={artifacts}", f"--queue={cluster.queue}", "--detach")
-        self._mirror = Mirror(cluster.store, directory)
-        self._open: dict[str, bool] = {}  # whether a run has an open workflow, as the server said last
+        self._mirror = Mirror(self.objects, self.directory)
+        self._open: dict[str, bool] = {}  # whether an active run has an open workflow, as the server said last
         self._listed_at = 0.0  # when the server was asked for all open workflows
         self._unavailable: dict[str, str] = {}  # what does not respond, with a message
         self._complete: set[Path] = set()  # directories whose files are copied to their ends
         self._fetching = Lock()
-        self._updating = Lock()  # what one thread has read must be copied before another reads
+        self._updating = Lock()  # one thread at a time uses the mirror's database
 
     def driven_status(self, run_id: str) -> bool | None:
-        """Return whether workers run a run, or will without being asked; None if that is not known."""
         status = self._mirror.status(run_id)
         if self._unavailable or status is None:
             return None
-        if status not in _ACTIVE or self._open.get(run_id):
-            return status in _ACTIVE
-        return None if self._mirror.quiet_for(run_id) < _HANDOVER else False
+        if status not in _ACTIVE:
+            return False
+        is_open = self._open.get(run_id)
+        if is_open is False and self._mirror.quiet_for(run_id) < _HANDOVER:
+            return None
+        return is_open
 
     def connection_problem(self) -> str:
-        """Return which part of the cluster does not respond; empty if all do."""
         return "; ".join(self._unavailable.values())
 
     def run_problems(self) -> Sequence[str]:
-        """Return what is wrong with the records of some runs."""
         problems = self._mirror.problems()
         more = len(problems) - _MOST_PROBLEMS
         return [*problems[:_MOST_PROBLEMS], *([f"and {more} more runs have damaged records"] if more > 0 else [])]
 
     def runs_with_findings(self) -> Sequence[str]:
-        """Return the runs that have findings, newest first."""
         return self._mirror.runs_with_findings()
 
     def ledger(self, run_id: str) -> RunLedgerJournal:
@@ -305,14 +267,13 @@ class MirroredStore(ClusterStore):
         """Copy what is new of a run at once, and read it more often for a while."""
         with self._updating:
             self._mirror.expect(run_id)
-            self._copy(self._mirror.read([run_id]))
+            self._mirror.update([run_id])
+            self._ask_server()
 
-    def answer(
-        self, run_id: str, option: str, *, by: str, stage: str = "", visit: int = 0, feedback: str = ""
-    ) -> AnswerReceipt:
-        receipt = super().answer(run_id, option, by=by, stage=stage, visit=visit, feedback=feedback)
-        self.refresh(run_id)
-        return receipt
+    def wake(self, answer: HumanAnswer) -> bool:
+        continues = super().wake(answer)
+        self.refresh(answer.run_id)
+        return continues
 
     def cancel(self, run_id: str, *, by: str, reason: str = "", wait: bool = False) -> str | None:
         recorded = super().cancel(run_id, by=by, reason=reason, wait=wait)
@@ -326,31 +287,31 @@ class MirroredStore(ClusterStore):
             stop.wait(0 if self._mirror.behind and not self._unavailable else _UPDATE_INTERVAL)
 
     def update(self) -> None:
-        """Ask the server and read the store once, each even if the other is unavailable."""
-        if time.monotonic() - self._listed_at > _LIST_INTERVAL or "server" in self._unavailable:
-            with self._noting_problems("server"):
-                self._list_open_runs()
-        with self._noting_problems("store"), self._updating:
-            self._copy(self._mirror.read())
+        """Read the store and ask the server once, each even if the other is unavailable."""
+        with self._updating:
+            with self._noting_problems("store"):
+                self._mirror.update()
+            self._ask_server()
 
-    def _copy(self, updates: list[RunUpdate]) -> None:
-        """Copy updates. The server is asked about new runs first, so that no page shows them as interrupted."""
-        active = {update.run_id for update in updates if update.status in _ACTIVE}
-        active |= {run for run in self._mirror.active() if self._mirror.quiet_for(run) < _HANDOVER}
-        unknown = [run for run in active if not self._open.get(run)]
-        if unknown:
-            with self._noting_problems("server"):
-                self._open |= self.call(self.cluster.are_open(unknown), _QUERY_TIMEOUT)
-        self._mirror.copy(updates)
+    def _ask_server(self) -> None:
+        """Ask which active runs have an open workflow.
 
-    def _list_open_runs(self) -> None:
-        """Ask for all open workflows. The list may be a moment old, so runs that are not in it are asked about."""
-        listed = self.call(self.cluster.open_runs(), _QUERY_TIMEOUT)
-        active = self._mirror.active()
-        doubtful = [run for run in active if run not in listed and self._open.get(run, True)]
-        found = self.call(self.cluster.are_open(doubtful), _QUERY_TIMEOUT) if doubtful else {}
-        self._open |= {run: found.get(run, run in listed) for run in active}
-        self._listed_at = time.monotonic()
+        The list of all may be a moment old, and is not asked for each time: a run that is not in it, and may have a
+        workflow, is asked about by its name.
+        """
+        with self._noting_problems("server"):
+            active = self._mirror.active()
+            is_open = {run for run in active if self._open.get(run)}
+            if time.monotonic() - self._listed_at > _LIST_INTERVAL or "server" in self._unavailable:
+                is_open = self.call(self._list_open_runs(), _QUERY_TIMEOUT)
+                self._listed_at = time.monotonic()
+            new = {run for run in active if self._open.get(run, True) or self._mirror.quiet_for(run) < _HANDOVER}
+            asked = self.call(self.are_open(new - is_open), _QUERY_TIMEOUT)
+            self._open = {run: asked.get(run, run in is_open) for run in active}
+
+    async def _list_open_runs(self) -> set[str]:
+        query = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus = 'Running'"
+        return {found.id.removeprefix(WORKFLOW_ID) async for found in self.client.list_workflows(query)}
 
     @contextmanager
     def _noting_problems(self, part: str) -> Iterator[None]:
@@ -366,15 +327,11 @@ class MirroredStore(ClusterStore):
 
 
 @contextmanager
-def open_mirrored_store(
-    on: str, artifacts: str, environ: Mapping[str, str], queue: str = QUEUE
-) -> Iterator[MirroredStore]:
+def open_mirrored_store(on: str, artifacts: str, environ: Mapping[str, str], queue: str) -> Iterator[MirroredStore]:
     """Open a cluster for the dashboard. Its mirror is private, and removed at the end."""
-    with (
-        connect_to_cluster(on, artifacts, environ, queue) as (cluster, loop),
-        TemporaryDirectory(prefix="awf-mirror-", ignore_cleanup_errors=True) as directory,
-    ):
-        store = MirroredStore(cluster, Address.read(on), artifacts, Path(directory), loop, redactor_of(environ))
+    with open_cluster(MirroredStore, on, artifacts, environ, queue) as store:
+        store.title = f"{on}, {store.objects.name}"
+        store.command_options = (f"--on={on}", f"--artifacts={artifacts}", f"--queue={queue}", "--detach")
         store.update()
         stop = Event()
         updating = Thread(target=store.keep_updated, args=(stop,), daemon=True)

@@ -16,8 +16,9 @@ from urllib.parse import parse_qsl, urlsplit
 from pipeline.app.history import STREAMS, AttemptArtifacts
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import JournalError
-from pipeline.engine.records import AnyRecord, AttemptFailed, BranchCompleted, StageErrored, VisitCompleted
+from pipeline.engine.records import AnyRecord
 from pipeline.errors import AwfError
+from pipeline.files import sync_directory
 
 FILES = "files"  # the first part of the keys of attempts' files
 _PARALLEL = 16  # objects fetched at the same time
@@ -28,18 +29,6 @@ _LARGEST_PART = 4 * 1024 * 1024  # bytes
 
 class StoreUnavailable(JournalError):
     """The store cannot be used at the moment; nothing is known to be wrong with its objects."""
-
-
-class MissingObject(JournalError):
-    """An object that a record refers to is not in the store."""
-
-    def __init__(self, key: str, store: str) -> None:
-        parts = key.removeprefix(f"{FILES}/").split("/")
-        run = f" of run {parts[1]}" if parts[0] == "runs" and len(parts) > 1 else ""
-        super().__init__(
-            f'"{key}"{run} is not in the store {store}',
-            help="check that all workers and commands use the same store, and that nothing is deleted from it",
-        )
 
 
 class ObjectStore(ABC):
@@ -68,14 +57,17 @@ class ObjectStore(ABC):
         """
 
     def get(self, key: str) -> bytes:
-        """Return an object, or raise MissingObject."""
+        """Return an object that a record refers to, or raise JournalError."""
         body = self.find(key)
         if body is None:
-            raise MissingObject(key, self.name)
+            raise JournalError(
+                f'"{key}" is not in the store {self.name}',
+                help="check that all workers and commands use the same store, and that nothing is deleted from it",
+            )
         return body
 
     def get_many(self, keys: Sequence[str]) -> list[bytes]:
-        """Return several objects, fetched at the same time, or raise MissingObject."""
+        """Return several objects, fetched at the same time, or raise JournalError."""
         with ThreadPoolExecutor(_PARALLEL) as pool:
             return list(pool.map(self.get, keys))
 
@@ -112,14 +104,14 @@ class DirectoryStore(ObjectStore):
                 return False
             finally:
                 draft.unlink()
-            _sync_directory(path.parent)
+            sync_directory(path.parent)
             return True
 
     def put(self, key: str, body: bytes) -> None:
         with self._file_errors():
             path = self._path(key)
             self._write_draft(path, body).replace(path)
-            _sync_directory(path.parent)
+            sync_directory(path.parent)
 
     def find(self, key: str) -> bytes | None:
         with self._file_errors():
@@ -161,14 +153,6 @@ class DirectoryStore(ObjectStore):
                 f"the store {self.name} cannot be used: {error.strerror or error}",
                 help="check that the directory is mounted, writable and not full; runs then continue by themselves",
             ) from error
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class BucketStore(ObjectStore):
@@ -237,10 +221,10 @@ class BucketStore(ObjectStore):
 
 def send_files(store: ObjectStore, directory: Path, record: AnyRecord) -> None:
     """Store the files that a record names."""
-    if isinstance(record, AttemptFailed | StageErrored | BranchCompleted | VisitCompleted):
-        for name in _files_of(record.outcome):
-            if (directory / name).is_file():
-                store.put(f"{FILES}/{name}", (directory / name).read_bytes())
+    outcome: Outcome | None = getattr(record, "outcome", None)
+    for name in _files_of(outcome) if outcome else ():
+        if (directory / name).is_file():
+            store.put(f"{FILES}/{name}", (directory / name).read_bytes())
 
 
 def send_output(store: ObjectStore, directory: Path, name: str, sent: int) -> int:
@@ -261,13 +245,10 @@ def send_output(store: ObjectStore, directory: Path, name: str, sent: int) -> in
 
 
 def fetch_outcome_files(store: ObjectStore, directory: Path, outcome: Outcome) -> None:
-    """Copy the files that an outcome names into a directory, or raise MissingObject."""
+    """Copy the files that an outcome names into a directory, or raise JournalError."""
     for name in _files_of(outcome):
-        path = directory / name
-        if not path.exists():
-            body = store.get(f"{FILES}/{name}")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(body)
+        if not (directory / name).exists():
+            _append(directory / name, store.get(f"{FILES}/{name}"))
 
 
 def fetch_attempt_files(store: ObjectStore, directory: Path, attempt: AttemptArtifacts) -> None:
@@ -276,28 +257,26 @@ def fetch_attempt_files(store: ObjectStore, directory: Path, attempt: AttemptArt
     Of an attempt that is running, or was lost with its worker, that is what it has printed so far.
     """
     if attempt.outcome:
-        names = _files_of(attempt.outcome)
-    else:
-        names = [str((attempt.directory / f"{name}.log").relative_to(directory)) for name in STREAMS]
-    for name in names:
-        path = directory / name
-        size = path.stat().st_size if path.exists() else 0
-        if attempt.outcome:
+        for name in _files_of(attempt.outcome):
             body = store.find(f"{FILES}/{name}")
-            new = None if body is None else body[size:]
-        else:
-            new = _read_parts(store, name, size) or None
-        if new or (new is not None and not path.exists()):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("ab") as file:
-                file.write(new)
+            if body is not None:
+                _append(directory / name, body[_size(directory / name) :])
+    else:
+        for stream in STREAMS:
+            path = attempt.directory / f"{stream}.log"
+            name = str(path.relative_to(directory))
+            while part := store.find(_part_key(name, _size(path))):
+                _append(path, part)
 
 
-def _read_parts(store: ObjectStore, name: str, sent: int) -> bytes:
-    parts = b""
-    while (part := store.find(_part_key(name, sent + len(parts)))) is not None:
-        parts += part
-    return parts
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _append(path: Path, body: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        file.write(body)
 
 
 def _files_of(outcome: Outcome) -> list[str]:

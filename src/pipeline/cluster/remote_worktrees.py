@@ -5,7 +5,6 @@ the run cannot move; the run's branch is for people.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -61,42 +60,40 @@ def _ref(run_id: str, commit: str) -> str:
     return f"refs/awf/runs/{run_id}/{commit}"
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteWorktrees:
-    """The worktrees of one run on one worker. Commits are pushed as they are made."""
+class RemoteWorktrees(GitWorktrees):
+    """The worktrees of one run on one worker, in its `store`. Commits are pushed as they are made."""
 
-    run_id: str
-    remote: GitRemote
-    store: Path
-    environ: Mapping[str, str]
+    def __init__(self, run_id: str, remote: GitRemote, store: Path, environ: Mapping[str, str]) -> None:
+        super().__init__(store / "worktrees", dict(environ))
+        self._run_id = run_id
+        self._remote = remote
+        self._checkout = store / "checkouts" / run_id  # this worker's clone for the run
+        self._git = git_in(self._checkout, environ)
 
     async def create(self, repository: Path, name: str) -> Workspace:
-        workspace = await self._worktrees.create(repository, name)
+        workspace = await super().create(repository, name)
         await self._push_commit(workspace)
         return workspace
 
     async def commit(self, workspace: Workspace, subject: str, trailers: Mapping[str, str]) -> Workspace:
-        saved = await self._worktrees.commit(workspace, subject, trailers)
+        saved = await super().commit(workspace, subject, trailers)
         if saved.commit != workspace.commit:
             await self._push_commit(saved)
         return saved
 
-    async def restore(self, workspace: Workspace, keep_as: str) -> str | None:
-        return await self._worktrees.restore(workspace, keep_as)
-
     async def merge(self, repository: Path, workspace: Workspace, subject: str) -> MergeResult:
         """Merge into the branch as it is at the remote, and push the result."""
-        branch = f"refs/heads/{self.remote.branch}"
+        branch = f"refs/heads/{self._remote.branch}"
         await self._fetch(branch)
         await self._git.output("reset", "--quiet", "--hard", "FETCH_HEAD")
-        merged = await self._worktrees.merge(repository, workspace, subject)
+        merged = await super().merge(repository, workspace, subject)
         if commit := merged.commit:
-            await _push(self._git, self.remote.url, f"{commit}:{branch}", f"{commit}:{_ref(self.run_id, commit)}")
+            await _push(self._git, self._remote.url, f"{commit}:{branch}", f"{commit}:{_ref(self._run_id, commit)}")
         return merged
 
     async def cleanup(self, repository: Path, workspace: Workspace, *, force: bool = False) -> None:
-        await self._worktrees.cleanup(repository, workspace, force=force)
-        await self._git.run("push", *_PUSH, "--", self.remote.url, f":refs/heads/{workspace.branch}")
+        await super().cleanup(repository, workspace, force=force)
+        await self._git.run("push", *_PUSH, "--", self._remote.url, f":refs/heads/{workspace.branch}")
 
     async def restore_run(self, state: State) -> None:
         """Bring the clone and the worktree of a run to where its records say they are."""
@@ -105,53 +102,41 @@ class RemoteWorktrees:
         if workspace is None:
             return
         if not await self._git.resolve_commit(workspace.commit):
-            await self._fetch(_ref(self.run_id, workspace.commit))
-        await self._worktrees.adopt(self.checkout, workspace)
-        await self._worktrees.restore(workspace, f"{self.run_id}/{state.cursor.stage}-{state.cursor.visit}")
+            await self._fetch(_ref(self._run_id, workspace.commit))
+        await self.adopt(self._checkout, workspace)
+        await self.restore(workspace, f"{self._run_id}/{state.cursor.stage}-{state.cursor.visit}")
 
     def localize(self, state: State) -> State:
         """Return the state with the paths that the run's directories have on this worker."""
-        state = state._replace(cwd=self.checkout / self.remote.prefix)
+        state = state._replace(cwd=self._checkout / self._remote.prefix)
         if path := state.context.get(Key.WORKSPACE_PATH):
-            local = self.store / "worktrees" / Path(path).name
+            local = self._directory / Path(path).name
             return state._replace(context=state.context.apply([Set(Key.WORKSPACE_PATH, str(local))]))
         return state
-
-    @property
-    def checkout(self) -> Path:
-        """This worker's clone for the run."""
-        return self.store / "checkouts" / self.run_id
-
-    @property
-    def _worktrees(self) -> GitWorktrees:
-        return GitWorktrees(self.store / "worktrees", dict(self.environ))
-
-    @property
-    def _git(self) -> Git:
-        return git_in(self.checkout, self.environ)
 
     async def _restore_checkout(self, merged: str) -> None:
         """Make the clone if there is none, at the commit the run started from or, after a merge, at the merged one."""
         git = self._git
-        if not (self.checkout / ".git").exists():
-            self.checkout.mkdir(parents=True, exist_ok=True)
-            await git.output("init", "--quiet", f"--initial-branch={self.remote.branch}")
+        if not (self._checkout / ".git").exists():
+            self._checkout.mkdir(parents=True, exist_ok=True)
+            await git.output("init", "--quiet", f"--initial-branch={self._remote.branch}")
         if not await git.resolve_commit("HEAD"):
-            await self._fetch(_ref(self.run_id, "start"))
+            await self._fetch(_ref(self._run_id, "start"))
             await git.output("reset", "--quiet", "--hard", "FETCH_HEAD")
         if merged and await git.resolve_commit("HEAD") != merged:
-            await self._fetch(_ref(self.run_id, merged))
+            await self._fetch(_ref(self._run_id, merged))
             await git.output("reset", "--quiet", "--hard", merged)
 
     async def _fetch(self, ref: str) -> None:
-        reply = await self._git.run("fetch", *_FETCH, "--", self.remote.url, ref)
+        reply = await self._git.run("fetch", *_FETCH, "--", self._remote.url, ref)
         if reply.code:
+            problem = git_error("fetch", reply).message
             raise WorkspaceError(
-                f"cannot fetch {ref} of run {self.run_id} from {self.remote.url}: {git_error('fetch', reply).message}",
+                f"cannot fetch {ref} of run {self._run_id} from {self._remote.url}: {problem}",
                 help="check that this worker can reach the remote, and that nothing is deleted from it",
             )
 
     async def _push_commit(self, workspace: Workspace) -> None:
         commit = workspace.commit
-        own_ref, branch = f"{commit}:{_ref(self.run_id, commit)}", f"+{commit}:refs/heads/{workspace.branch}"
-        await _push(self._git, self.remote.url, own_ref, branch)
+        own_ref, branch = f"{commit}:{_ref(self._run_id, commit)}", f"+{commit}:refs/heads/{workspace.branch}"
+        await _push(self._git, self._remote.url, own_ref, branch)

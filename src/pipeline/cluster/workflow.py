@@ -7,7 +7,7 @@ Recorded histories must replay: a change in the order of commands needs `workflo
 import asyncio
 from contextlib import suppress
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.common import RetryPolicy
@@ -15,8 +15,8 @@ from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType, 
 from temporalio.exceptions import TimeoutError as TemporalTimeout
 
 from pipeline.cluster.messages import (
+    NOT_BEGUN,
     WORKFLOW,
-    ActivityErrorType,
     AttemptRequest,
     HumanVisit,
     OpenedRun,
@@ -76,7 +76,7 @@ class RunWorkflow:
         except (asyncio.CancelledError, ActivityError) as error:
             if not is_cancelled_exception(error):
                 raise
-            request = self._request().model_copy(update={"reason": workflow.cancellation_reason() or ""})
+            request = self._request(reason=workflow.cancellation_reason() or "")
             self._apply(await self._short_step("cancel", request, StepResult))
             raise
         return result
@@ -135,12 +135,12 @@ class RunWorkflow:
     async def _visit(self, command: Visit) -> None:
         await _sleep_until(command.not_before)
         attempt = AttemptRequest(stage=command.stage, visit=command.visit, attempt=command.attempt)
-        result = await self._attempt("visit", self._request().model_copy(update={"attempt": attempt}))
+        result = await self._attempt("visit", self._request(attempt=attempt))
         if isinstance(result, StepResult):
             self._apply(result)
             self._home = result.queue
         elif result:
-            request = self._request().model_copy(update={"lost": (attempt,), "reason": result})
+            request = self._request(lost=(attempt,), reason=result)
             self._apply(await self._short_step("take_up", request, StepResult))
 
     async def _fan_out(self, command: FanOut) -> None:
@@ -181,7 +181,7 @@ class RunWorkflow:
             self._apply(await self._short_step("take_up", request.model_copy(update=changes), StepResult))
         rest = decide(self._state)
         if isinstance(rest, FanOut) and not rest.branches:
-            await self._step_at_home("join", self._request().model_copy(update={"began": began}))
+            await self._step_at_home("join", self._request(began=began))
 
     async def _attempt(self, name: str, request: StepRequest) -> StepResult | str:
         """Have an attempt made; return its result, or why it was lost, or "" if no worker started it."""
@@ -209,7 +209,7 @@ class RunWorkflow:
                 cause = error.cause
                 if isinstance(cause, TemporalTimeout):
                     return "its worker stopped responding"
-                if not (isinstance(cause, ApplicationError) and cause.type == ActivityErrorType.NOT_BEGUN):
+                if not (isinstance(cause, ApplicationError) and cause.type == NOT_BEGUN):
                     return str(cause or error)[:_LONGEST_REASON]
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -224,8 +224,7 @@ class RunWorkflow:
             )
         self._answered = [visit for visit in self._answered if visit != answer]
         key = self._resumes.pop(0) if self._resumes else ""
-        request = self._request().model_copy(update={"resume": key})
-        self._apply(await self._short_step("resume", request, StepResult))
+        self._apply(await self._short_step("resume", self._request(resume=key), StepResult))
 
     def _seconds_to_wait(self) -> float | None:
         state = self._state
@@ -276,8 +275,8 @@ class RunWorkflow:
         )
         return result
 
-    def _request(self) -> StepRequest:
-        return StepRequest(run_id=self._run_id, after=self._seq, tries=self._timeouts.tries)
+    def _request(self, **more: Any) -> StepRequest:
+        return StepRequest(run_id=self._run_id, after=self._seq, tries=self._timeouts.tries, **more)
 
     def _apply(self, result: StepResult) -> None:
         """Update the state with what was recorded."""

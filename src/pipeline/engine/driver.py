@@ -2,7 +2,7 @@
 
 import asyncio
 import errno
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -125,6 +125,27 @@ def event_data(outcome: Outcome) -> dict[str, Any]:
     }
 
 
+def record_events(record: AnyRecord) -> Iterator[tuple[EventKind, str, int, dict[str, Any]]]:
+    """Return the events about the attempt, branch or visit that a record is about: kind, stage, visit and data."""
+    match record:
+        case AttemptFailed():
+            data = {"attempt": record.attempt, "reason": record.outcome.reason, "delay": record.delay}
+            yield EventKind.STAGE_RETRYING, record.stage, record.visit, data
+        case StageErrored():
+            data = {"attempt": record.attempt, **event_data(record.outcome)}
+            yield EventKind.STAGE_ERRORED, record.stage, record.visit, data
+        case BranchCompleted():
+            yield _done_kind(record.outcome), record.branch, record.branch_visit, event_data(record.outcome)
+        case VisitCompleted():
+            yield EventKind.CHECKPOINT_SAVED, record.stage, record.visit, {}
+            data = {**event_data(record.outcome), "to": record.chosen.target, "why": record.chosen.reason}
+            yield _done_kind(record.outcome), record.stage, record.visit, data
+
+
+def _done_kind(outcome: Outcome) -> EventKind:
+    return EventKind.STAGE_COMPLETED if outcome.status.passes else EventKind.STAGE_FAILED
+
+
 def redact_outcome(redactor: Redactor, outcome: Outcome) -> Outcome:
     """Return an outcome without secrets in anything that a stage can say."""
     reported = ("reason", "response", "updates", "preferred_label", "preferred_next", "notes")
@@ -177,9 +198,10 @@ class StageExecutor:
         if not decision.again:
             return _require_result(outcome) if is_review(stage) else outcome
         at = self._now()
-        attempt: dict[str, Any] = {"stage": stage.id, "visit": visit.visit, "attempt": visit.attempt}
-        self._record(AttemptFailed(at=at, **attempt, outcome=outcome, delay=decision.delay))
-        self._emit(EventKind.STAGE_RETRYING, **attempt, reason=outcome.reason, delay=decision.delay)
+        attempt = {"stage": stage.id, "visit": visit.visit, "attempt": visit.attempt}
+        failed = AttemptFailed(at=at, **attempt, outcome=outcome, delay=decision.delay)
+        self._record(failed)
+        self._emit_record(failed)
         return Visit(stage.id, visit.visit, visit.attempt + 1, at + decision.delay)
 
     async def conclude(self, visit: Visit, outcome: Outcome) -> None:
@@ -245,7 +267,7 @@ class StageExecutor:
             operations=tuple(redact_operation(self.services.redactor, operation) for operation in operations),
         )
         self._record(record, prompt_of=visit.stage)
-        return self._emit_done(visit.stage, visit.visit, outcome)
+        return self._emit_record(record)
 
     def join(self, command: FanOut, began: float) -> None:
         """Record the outcome of a parallel stage whose branches are all done."""
@@ -370,9 +392,7 @@ class StageExecutor:
         before = self.state.context
         self._record(record, prompt_of=record.stage)
         self._after_commit()
-        self._emit(EventKind.CHECKPOINT_SAVED, record.stage, record.visit)
-        transition = {"to": record.chosen.target, "why": record.chosen.reason}
-        self._emit_done(record.stage, record.visit, record.outcome, **transition)
+        self._emit_record(record)
         try:
             for kind, data in self.services.plugins.commit_events(before, self.state.context):
                 self._emit(kind, record.stage, record.visit, **data)
@@ -406,7 +426,7 @@ class StageExecutor:
         )
         self._record(record, prompt_of=visit.stage)
         self._after_commit()
-        self._emit(EventKind.STAGE_ERRORED, visit.stage, visit.visit, attempt=attempt, **event_data(outcome))
+        self._emit_record(record)
 
     def _record(self, record: AnyRecord, prompt_of: str = "") -> None:
         """Append the record, then update the state. The prompt of the stage `prompt_of` is attached to it."""
@@ -431,9 +451,9 @@ class StageExecutor:
     def _emit(self, kind: str, stage: str = "", visit: int = 0, **data: Any) -> None:
         self.services.plugins.emit(kind, self.state, stage, visit, **data)
 
-    def _emit_done(self, stage: str, visit: int, outcome: Outcome, **data: Any) -> None:
-        kind = EventKind.STAGE_COMPLETED if outcome.status.passes else EventKind.STAGE_FAILED
-        self._emit(kind, stage, visit, **event_data(outcome), **data)
+    def _emit_record(self, record: AnyRecord) -> None:
+        for kind, stage, visit, data in record_events(record):
+            self._emit(kind, stage, visit, **data)
 
 
 def _require_result(outcome: Outcome) -> Outcome:

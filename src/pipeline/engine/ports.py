@@ -229,10 +229,10 @@ class AgentRequest(NamedTuple):
     stage: str
     visit: int
     attempt: int
-    review: bool
     prompt: str
     cwd: Path
     artifacts: Path  # the directory of this attempt, created on first write
+    passing: str = ""  # what a review answers that finds nothing wrong; empty for other stages
     model: str | None = None
     provider: str | None = None
     reasoning_effort: str | None = None

@@ -1,13 +1,14 @@
 """What agents answer about findings by their numbers. A fixer's answer is a claim; a reviewer's decides."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.findings.events import FixAttempted, LedgerEvent, StateChanged
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor, Finding, FindingState, FixAttempt
 from pipeline.handlers.markers import lines_outside_fences
+from pipeline.text import ELLIPSIS
 
 _ANSWER = re.compile(
     r"\[\s*FINDING\s+#?(?P<number>[0-9]{1,9})\s*:\s*(?P<word>not[ _-]fixed|fixed|wrong)\b(?P<why>[^\]\n]*)\]"
@@ -15,6 +16,7 @@ _ANSWER = re.compile(
     re.IGNORECASE,
 )
 _BULLET = re.compile(r"\s*(?:[-*+]\s+|[0-9]{1,9}[.)]\s+)?[*_]*")
+_MARKER = re.compile(r"\[(?=\s*(?:FINDING|STATUS|FAILURE_REASON|PREFERRED_LABEL|NEXT)\b)", re.IGNORECASE)
 _MAX_WHY = 500  # characters of an explanation
 ANSWER_FORMAT = """Say what became of each finding by its number, one line each, outside any code block:
 
@@ -32,30 +34,30 @@ class Answer:
     why: str = ""
 
 
+def quote_line(text: str, length: int) -> str:
+    """Return a text from outside on one line for a prompt: it starts no heading or list and holds no answer."""
+    start = text[: 4 * length]
+    line = _MARKER.sub("(", " ".join("".join(c if c.isprintable() else " " for c in start).split()))
+    return line if len(line) <= length and start == text else f"{line[: length - 1]}{ELLIPSIS}"
+
+
 def read_answers(text: str) -> list[Answer]:
     """The answers in a text; the last one about a finding counts.
 
     An answer starts its line: one in the middle of a line may be quoted.
     """
-    found = {
-        int(one["number"]): one for line in lines_outside_fences(text) if "[" in line for one in _leading_answers(line)
-    }
-    return [
-        Answer(number, re.sub(r"[ -]", "_", one["word"].lower()), one["why"].strip(" \t,:;—-")[:_MAX_WHY])
-        for number, one in found.items()
-    ]
+    found: dict[int, Answer] = {}
+    for line in lines_outside_fences(text):
+        bullet = _BULLET.match(line) if "[" in line else None
+        at = bullet.end() if bullet else len(line)
+        while one := _ANSWER.match(line, at):
+            number, word, why = int(one["number"]), one["word"].lower(), one["why"].strip(" \t,:;—-")
+            found[number] = Answer(number, re.sub(r"[ -]", "_", word), why[:_MAX_WHY])
+            at = one.end()
+    return list(found.values())
 
 
-def _leading_answers(line: str) -> Iterator[re.Match[str]]:
-    """The answers that a line starts with."""
-    bullet = _BULLET.match(line)
-    at = bullet.end() if bullet else 0
-    while found := _ANSWER.match(line, at):
-        yield found
-        at = found.end()
-
-
-def _with_findings(answers: list[Answer], ledger: Ledger) -> Iterator[tuple[Answer, Finding]]:
+def _with_findings(answers: Sequence[Answer], ledger: Ledger) -> Iterator[tuple[Answer, Finding]]:
     """The answers about findings that need attention, with those findings; the others change nothing."""
     by_number = {finding.number: finding for finding in ledger}
     for answer in answers:
@@ -65,21 +67,20 @@ def _with_findings(answers: list[Answer], ledger: Ledger) -> Iterator[tuple[Answ
 
 
 def fixer_events(
-    answers: list[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str
+    answers: Sequence[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str
 ) -> Iterator[LedgerEvent]:
     """The events that a fixer's answers ask for."""
     for answer, finding in _with_findings(answers, ledger):
         outcome = {"fixed": "claimed"}.get(answer.word, answer.word)
-        yield FixAttempted(
-            at=at, id=finding.id, attempt=FixAttempt(run=run, round=round, by=by, what=answer.why, outcome=outcome)
-        )
-        if answer.word == "fixed" and finding.state is not FindingState.FIX_CLAIMED:
-            yield StateChanged(
-                at=at, id=finding.id, state=FindingState.FIX_CLAIMED, by=Actor.FINISH_TASK, note=answer.why
-            )
-        elif answer.word == "wrong" and finding.state is not FindingState.UNCERTAIN:
-            note = f"{by} says that it is wrong: {answer.why}" if answer.why else f"{by} says that it is wrong"
-            yield StateChanged(at=at, id=finding.id, state=FindingState.UNCERTAIN, by=Actor.FINISH_TASK, note=note)
+        attempt = FixAttempt(run=run, round=round, by=by, what=answer.why, outcome=outcome)
+        yield FixAttempted(at=at, id=finding.id, attempt=attempt)
+        state, note = finding.state, answer.why
+        if answer.word == "fixed":
+            state = FindingState.FIX_CLAIMED
+        elif answer.word == "wrong":
+            state, note = FindingState.UNCERTAIN, ": ".join(filter(None, (f"{by} says that it is wrong", note)))
+        if state is not finding.state:
+            yield StateChanged(at=at, id=finding.id, state=state, by=Actor.FINISH_TASK, note=note)
 
 
 def drop_conflicting_fixes(answers: list[Answer], ledger: Ledger, reported: Collection[str]) -> list[Answer]:
@@ -89,7 +90,7 @@ def drop_conflicting_fixes(answers: list[Answer], ledger: Ledger, reported: Coll
 
 
 def reviewer_events(
-    answers: list[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str
+    answers: Sequence[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str
 ) -> Iterator[LedgerEvent]:
     """The events that a reviewer's answers ask for: a fix is verified, or a claimed one is refused.
 

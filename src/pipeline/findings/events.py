@@ -1,19 +1,18 @@
-"""Ledger events: everything that can happen to findings. The ledger is a fold over them.
-
-`at` is an ISO 8601 time in each.
-"""
+"""Ledger events: everything that can happen to findings. The ledger is a fold over them."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from pipeline.findings.model import (
+    CLOSED,
     Decision,
     Finding,
     FindingId,
     FindingState,
+    FindingValue,
     FixAttempt,
     Link,
     Observed,
@@ -23,7 +22,6 @@ from pipeline.findings.model import (
     Suppression,
     Vote,
 )
-from pipeline.findings.value import CLOSED, FindingValue
 
 
 class Disposition(StrEnum):
@@ -119,34 +117,37 @@ class Pass(FindingValue):
     ext: dict[str, Any] = Field(default_factory=dict)
 
 
-_EVENT = ConfigDict(extra="forbid", ser_json_inf_nan="constants")
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class _Event(FindingValue):
+    at: str  # ISO 8601
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class PassRecorded(FindingValue):
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class _FindingEvent(_Event):
+    id: FindingId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class PassRecorded(_Event):
     """A pass. It precedes the events of its findings."""
 
-    at: str
     kind: Literal["assessed"] = "assessed"
     assessment: Pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class FindingRaised(FindingValue):
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class FindingRaised(_Event):
     """A new finding."""
 
-    at: str
     kind: Literal["raised"] = "raised"
     finding: Finding
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class ReportedAgain(FindingValue):
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class ReportedAgain(_FindingEvent):
     """A known finding was reported again. `changes` holds only the fields that differ."""
 
-    at: str
     kind: Literal["seen"] = "seen"
-    id: FindingId
     pass_id: str
     observed: Observed
     strength: Strength
@@ -155,23 +156,19 @@ class ReportedAgain(FindingValue):
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class NotReported(FindingValue):
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class NotReported(_FindingEvent):
     """A known finding's code was reviewed, and it was not reported."""
 
-    at: str
     kind: Literal["missed"] = "missed"
-    id: FindingId
     pass_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class StateChanged(FindingValue):
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class StateChanged(_FindingEvent):
     """A finding's state changed."""
 
-    at: str
     kind: Literal["turned"] = "turned"
-    id: FindingId
     state: FindingState
     by: str
     note: str = ""
@@ -179,53 +176,43 @@ class StateChanged(FindingValue):
     suppression: Suppression | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class FixAttempted(FindingValue):
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class FixAttempted(_FindingEvent):
     """Someone tried to fix it."""
 
-    at: str
     kind: Literal["tried"] = "tried"
-    id: FindingId
     attempt: FixAttempt
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class DecisionMade(FindingValue):
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class DecisionMade(_FindingEvent):
     """Someone decided what to do about it."""
 
-    at: str
     kind: Literal["decided"] = "decided"
-    id: FindingId
     decision: Decision
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class LinkAdded(FindingValue):
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class LinkAdded(_FindingEvent):
     """It relates to another finding."""
 
-    at: str
     kind: Literal["linked"] = "linked"
-    id: FindingId
     link: Link
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class LinkRemoved(FindingValue):
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class LinkRemoved(_FindingEvent):
     """A link is withdrawn, as when a finding is split from its cluster."""
 
-    at: str
     kind: Literal["unlinked"] = "unlinked"
-    id: FindingId
     link: Link
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=_EVENT)
-class FieldsEdited(FindingValue):
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class FieldsEdited(_FindingEvent):
     """A person or an agent edited fields. A later pass does not overwrite them."""
 
-    at: str
     kind: Literal["edited"] = "edited"
-    id: FindingId
     by: str
     changes: dict[str, Any]
     note: str = ""

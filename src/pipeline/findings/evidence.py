@@ -46,7 +46,12 @@ def check_evidence(finding: RawFinding, files: "RepositoryFiles") -> RawFinding:
         uncertain = span is None and (first.start or 0) > 0  # the file has no such line
     else:
         uncertain = finding.category not in WORK_ITEMS and not finding.by_tool
-    notes = [note, *(_quotation_note(*one) for one in checked)]
+    notes = [note]
+    for item, found, cited in checked:
+        if found is False:
+            notes.append("quote not found")
+        elif found and cited and _span(item) != cited:
+            notes.append(f"line {cited[0]} corrected to {item.start}, where the quotation is")
     if uncertain and not finding.unreadable:
         notes.append("uncertain: it points at no code")
 
@@ -115,14 +120,6 @@ def _cited_lines(found: Span, cited: Span, length: int) -> Span:
     return found[0], min(max(found[1], found[0] + cited[1] - cited[0]), length)
 
 
-def _quotation_note(item: Evidence, found: bool | None, cited: Span | None) -> str:  # noqa: FBT001 - see _Checked
-    if found is False:
-        return "quote not found"
-    if found and cited and _span(item) != cited:
-        return f"line {cited[0]} corrected to {item.start}, where the quotation is"
-    return ""
-
-
 def _correct_location(location: Location, checked: Iterable[_Checked]) -> Location:
     """The location, moved to the lines of its evidence if it has no lines or cites the same wrong ones."""
     lines = _span(location)
@@ -168,8 +165,15 @@ class RepositoryFiles:
         place = self._resolve(path) if path else None
         if place is None or place.startswith(f"{self._root}/.git/"):  # which may hold a password
             return None
-        content = _read_regular(place)
-        return None if content is None else tuple(split_text(content.decode(errors="replace")))
+        try:  # opening never waits, as it would for the other end of a pipe
+            with open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123 - a descriptor
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE:
+                    return None
+                text = file.read(MAX_FILE).decode(errors="replace")
+        except OSError:  # missing, a directory, or not readable: no file to check against
+            return None
+        return tuple(split_text(text))
 
     def _text(self, path: str) -> "SearchableText | None":
         """A file made searchable; None as above."""
@@ -182,17 +186,6 @@ class RepositoryFiles:
         except ValueError:  # a NUL in it
             return None
         return place if place == self._root or place.startswith(self._root.rstrip("/") + "/") else None
-
-
-def _read_regular(place: str) -> bytes | None:
-    """The content of a regular file. Opening never waits, as it would for the other end of a pipe."""
-    try:
-        with open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:  # noqa: PTH123 - a descriptor
-            status = os.fstat(file.fileno())
-            usable = stat.S_ISREG(status.st_mode) and status.st_size <= MAX_FILE
-            return file.read(MAX_FILE) if usable else None
-    except OSError:  # missing, a directory, or not readable: no file to check against
-        return None
 
 
 def split_text(text: str) -> list[str]:

@@ -64,12 +64,12 @@ def signature(category: Category, evidence: Iterable[Evidence], title: str, *, n
     """The hash of what a finding says of which code. `nth` tells equal ones apart that quote nothing."""
     keys = sorted({_evidence_key(item, nth) for item in evidence})
     text = "\0".join((category, *keys, norm_title(title)))
-    return f"sha256:{sha256(text.encode(errors='replace')).hexdigest()}"
+    return f"sha256:{_hash(text)}"
 
 
 def raw_signature(reviewer: str, raw: str) -> str:
     """The hash of an item that cannot be read: the same text from the same reviewer is the same finding."""
-    return f"sha256:{sha256(chr(0).join(('unreadable', reviewer, raw)).encode(errors='replace')).hexdigest()}"
+    return f"sha256:{_hash(chr(0).join(('unreadable', reviewer, raw)))}"
 
 
 def _evidence_key(evidence: Evidence, nth: int) -> str:
@@ -139,13 +139,13 @@ class SourceFile:
 def norm_line(line: str) -> str:
     """A line without what a formatter changes; a very long one is its hash."""
     text = " ".join((line if line.isascii() else unicodedata.normalize("NFC", line)).split())
-    return text if len(text) <= QUOTE else f"sha256:{sha256(text.encode(errors='replace')).hexdigest()}"
+    return text if len(text) <= QUOTE else f"sha256:{_hash(text)}"
 
 
 @lru_cache(maxsize=1 << 10)  # a line is in several windows
 def line_hash(text: str) -> str:
     """A short hash of a line's text."""
-    return sha256(text.encode(errors="replace")).hexdigest()[:_HASH]
+    return _hash(text)[:_HASH]
 
 
 def fingerprints(finding: Finding, page: SourceFile | None) -> dict[str, str]:
@@ -155,7 +155,8 @@ def fingerprints(finding: Finding, page: SourceFile | None) -> dict[str, str]:
         domain = finding.sources[0] if finding.sources else str(finding.category)
         found[VERDICT] = verdict_id(domain, place.path, line_range(place))
     if page is None or place is None or place.start is None or not 0 < place.start <= len(page.lines):
-        quoted = next((text for item in finding.evidence if (text := _first_line(item))), "")
+        quoted_lines = (norm_line(line) for item in finding.evidence for line in item.quote.splitlines())
+        quoted = next(filter(None, quoted_lines), "")
         return found | ({TEXT: quoted} if quoted else {})
     start, size, text = place.start, line_count(place), page.lines[place.start - 1]
     found[WINDOW] = " ".join(page.window(start))
@@ -235,8 +236,8 @@ def symbol_of(finding: Finding) -> str:
     return next((symbol for symbol in named if symbol), "")
 
 
-def _first_line(evidence: Evidence) -> str:
-    return next((text for line in evidence.quote.splitlines() if (text := norm_line(line))), "")
+def _hash(text: str) -> str:
+    return sha256(text.encode(errors="replace")).hexdigest()
 
 
 def line_count(place: Location | None) -> int:

@@ -3,33 +3,26 @@
 Text from findings is quoted: it can forge neither a heading nor an instruction. The same findings give the same text.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from pipeline.engine.context import Context
-from pipeline.findings.answers import ANSWER_FORMAT
-from pipeline.findings.keys import ReviewKey
+from pipeline.findings.answers import ANSWER_FORMAT, quote_line
 from pipeline.findings.model import Finding, FindingId
+from pipeline.findings.plugin import ReviewKey
 from pipeline.findings.triage import importance
-from pipeline.text import ELLIPSIS, plural
+from pipeline.text import plural
 
 HEADING = "## Findings by file"
 _TITLE_LENGTHS = (160, 120, 80, 60, 40)  # the longest that fits is used for all
 _MAX_DETAILS = 5  # kinds of details of one finding
 _MAX_NAMED = 30  # findings and stages that are named one by one
-_MARKER = re.compile(r"\[(?=\s*(?:FINDING|STATUS|FAILURE_REASON|PREFERRED_LABEL|NEXT)\b)", re.IGNORECASE)
 
 Members = Callable[[FindingId], Sequence[Finding]]
 """Returns the findings that are joined to another one."""
 
 
-def _no_members(id: FindingId) -> Sequence[Finding]:
-    del id
-    return ()
-
-
-def findings_section(findings: Sequence[Finding], room: int, members: Members = _no_members) -> str:
+def findings_section(findings: Sequence[Finding], room: int, members: Members = lambda _: ()) -> str:
     """Return the section, in `room` characters if the lines alone need no more; empty without findings."""
     if not findings:
         return ""
@@ -55,7 +48,7 @@ def chosen_section(
     context: Context,
     reported: Iterable[str],
     room: int,
-    members: Members = _no_members,
+    members: Members = lambda _: (),
 ) -> str:
     """Return the section after a triage: the chosen findings, and what was not chosen of those this run `reported`."""
     wanted, mentioned = set(context.list_at(ReviewKey.CHOSEN)), set(reported)
@@ -103,36 +96,28 @@ def _title_line(finding: Finding, length: int) -> str:
     if finding.attempts:
         marks.append(f"tried {plural(len(finding.attempts), 'time')}")
     line = f":{finding.location.start}" if finding.location and finding.location.start else ""
-    return f"- #{finding.number} ({', '.join(marks)}) {_path(finding)}{line}: {_quote(finding.title, length)}"
+    return f"- #{finding.number} ({', '.join(marks)}) {_path(finding)}{line}: {quote_line(finding.title, length)}"
 
 
 def _details(finding: Finding, members: Sequence[Finding]) -> Iterator[str]:
     """What is added to a finding's line, in this order if it fits; empty texts for what it does not have."""
     attempts = [" ".join(filter(None, (one.outcome, one.by, one.what))) for one in finding.attempts[-3:]]
-    yield "\n".join(f"    tried: {_quote(text, 200)}" for text in attempts)
-    yield f"    fix: {_quote(finding.fix, 600)}" if finding.fix else ""
-    yield f"    why: {_quote(finding.impact, 400)}" if finding.impact else ""
+    yield "\n".join(f"    tried: {quote_line(text, 200)}" for text in attempts)
+    yield f"    fix: {quote_line(finding.fix, 600)}" if finding.fix else ""
+    yield f"    why: {quote_line(finding.impact, 400)}" if finding.impact else ""
     yield "\n".join(map(_member_line, members))
     quotation = next((one.quote or one.raw for one in finding.evidence if one.quote or one.raw), "")
-    yield f"    seen: {_quote(quotation, 240)}" if quotation else ""
+    yield f"    seen: {quote_line(quotation, 240)}" if quotation else ""
 
 
 def _member_line(finding: Finding) -> str:
-    about = f": {_quote(finding.impact, 200)}" if finding.impact else ""
-    return (
-        f"    also: {_quote(', '.join(finding.sources), 80)} ({finding.severity}) {_quote(finding.title, 120)}{about}"
-    )
+    about = f": {quote_line(finding.impact, 200)}" if finding.impact else ""
+    sources = quote_line(", ".join(finding.sources), 80)
+    return f"    also: {sources} ({finding.severity}) {quote_line(finding.title, 120)}{about}"
 
 
 def _path(finding: Finding) -> str:
-    return _quote(finding.location.path, 120) if finding.location else ""
-
-
-def _quote(text: str, length: int) -> str:
-    """Return a text from outside on one line, where it starts no heading or list, and without markers."""
-    start = text[: 4 * length]
-    line = _MARKER.sub("(", " ".join("".join(c if c.isprintable() else " " for c in start).split()))
-    return line if len(line) <= length and start == text else f"{line[: length - 1]}{ELLIPSIS}"
+    return quote_line(finding.location.path, 120) if finding.location else ""
 
 
 def _numbers(findings: Sequence[Finding]) -> str:
@@ -144,5 +129,5 @@ def _numbers(findings: Sequence[Finding]) -> str:
 def _stages_with_prose(context: Context) -> list[str]:
     """The stages that reported in prose: those reports cannot be asked about one by one."""
     reports = [one for one in context.list_at(ReviewKey.REPORTS) if isinstance(one, dict) and not one.get("findingIds")]
-    names = dict.fromkeys(_quote(str(one.get("stageId", "")), 80) for one in reports)
+    names = dict.fromkeys(quote_line(str(one.get("stageId", "")), 80) for one in reports)
     return [name for name in names if name][:_MAX_NAMED]

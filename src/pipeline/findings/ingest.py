@@ -7,17 +7,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 from pipeline.findings.cluster import cluster
-from pipeline.findings.events import Coverage, Disposition, ItemOutcome, LedgerEvent, Pass, PassRecorded
+from pipeline.findings.events import Disposition, ItemOutcome, LedgerEvent, Pass, PassRecorded
 from pipeline.findings.evidence import RepositoryFiles, check_evidence, named_places
 from pipeline.findings.fingerprints import add_fingerprints
 from pipeline.findings.ledger import Ledger, joined_to
 from pipeline.findings.linemap import GitHistory, LineMap, line_maps
 from pipeline.findings.match import Match, Matching, match
 from pipeline.findings.merge import (
-    Decisions,
     coverage,
     decide,
     draft,
@@ -34,42 +32,13 @@ from pipeline.findings.model import (
     FindingId,
     FindingState,
     PassId,
-    RawFinding,
-    ReportStatus,
     ReviewerReport,
     Strength,
 )
 from pipeline.findings.normalize import normalize
 from pipeline.findings.transitions import CodeState, dismissed_drafts, transitions
-from pipeline.findings.verdicts import RECORD, TREE_CHANGED
 
 _NEAR_FIX = 20  # lines around a finding in which a change counts as its fix
-
-
-@dataclass(frozen=True, slots=True)
-class PassInfo:
-    """What a pass is about, and where it was done."""
-
-    root: Path  # of the repository
-    environment: Mapping[str, str]
-    at: str  # ISO 8601
-    seconds: int  # the same, since 1970
-    head: str = ""
-    tree: str = ""  # of the files as they are, where no commit says so
-    branch: str = ""
-    base: str = ""
-    task: str = ""
-    skill: str = "code-review"
-    caller: str = ""
-    mode: Literal["full", "quick", "verify"] = "full"
-    scope: str = "changeset"
-    target: str = ""
-    round: int = 1
-    run: str = ""
-    stage: str = ""
-    visit: int = 0
-    started: str = ""  # when the review began, where that is not `at`
-    tree_changed: bool = False  # whether the files changed since then
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,76 +50,58 @@ class IngestResult:
     findings: tuple[Finding, ...]  # raised or seen and not dismissed, the worst first; a cluster is its leader
 
 
-# What a reviewer's answers about known findings come to, given the ledger and the ids of what it reports.
+# The events of a reviewer's answers about known findings, given the ledger and the ids of what it reports.
 Respond = Callable[[Ledger, frozenset[str]], Iterable[LedgerEvent]]
 
 
 def ingest(
-    reports: Iterable[ReviewerReport], ledger: Ledger, info: PassInfo, respond: Respond = lambda *_: ()
+    reports: Iterable[ReviewerReport],
+    ledger: Ledger,
+    passed: Pass,
+    root: Path,
+    environ: Mapping[str, str],
+    at: str,
+    respond: Respond = lambda *_: (),
 ) -> IngestResult:
     """Turn what reviewers and tools returned into ledger events. Reads the repository, writes nothing.
 
-    The events of `respond` come first, and the pass takes them for granted.
+    `passed` says what was reviewed; the result adds what became of it. The events of `respond` come first, and the pass
+    takes them for granted.
     """
-    reports, passed = tuple(reports), _new_pass(info, ledger)
-    files = RepositoryFiles(info.root)
-    raw = sorted((item for report in reports for item in normalize(report, files)), key=_path)
+    reports, files = tuple(reports), RepositoryFiles(root)
+    raw = [item for report in reports for item in normalize(report, files)]
+    raw.sort(key=lambda item: next((place.path for place in named_places(item)), ""))  # so that a file is read once
     groups = group_equal(check_evidence(item, files) for item in raw)
     del raw  # a hundred thousand items are not kept twice
     drafts = add_fingerprints(number_equal_signatures([draft(group, passed) for group in groups]), files)
 
-    maps = line_maps(ledger, GitHistory(info.root, info.environment), info.tree)
+    maps = line_maps(ledger, GitHistory(root, environ), passed.tree)
     matching = match(tuple(ledger.findings.values()), drafts, maps)
     answers = tuple(respond(ledger, frozenset(ledger.leader(one.known) for one in matching.matches)))
     ledger = ledger.extended(answers)
     drafts, matching = _with_findings_of_this_round(drafts, matching, ledger, passed)
-    dismissed = dismissed_drafts(ledger, matching.matches, drafts, info.at)
+    dismissed = dismissed_drafts(ledger, matching.matches, drafts, at)
     decisions = decide(drafts, _leaders(drafts, matching, ledger, dismissed), dismissed)
 
     items = [*harmless_outcomes(reports), *item_outcomes(groups, decisions)]
-    unreadable = {item.input_id for group in groups for item in group if item.unreadable}
-    demoted = [one for one, (kind, _) in zip(drafts, decisions.outcomes, strict=True) if kind is Disposition.DEMOTED]
-    covered = _without_dismissed(coverage(reports, unreadable, demoted), items)
-    passed = replace(passed, entries=tuple(sorted(items, key=_by_input)), coverage=covered)
+    passed = replace(passed, entries=tuple(sorted(items, key=_by_input)), coverage=coverage(reports, groups, decisions))
     del reports, groups, drafts, items  # as above
 
     code = CodeState(files, maps, dict(_fixed_lines(ledger, maps)))
-    events, found = transitions(ledger, matching, decisions, passed, info.at, code)
-    leading = _leading(decisions)
+    events, found = transitions(ledger, matching, decisions, passed, at, code)
+    kept = (index for index in range(len(decisions.drafts)) if decisions.is_kept(index))
+    leading = [index for index in kept if index not in decisions.leaders]
+    leading.sort(key=lambda index: rank(decisions.whole(index)))
     passed = replace(passed, finding_ids=tuple(dict.fromkeys(found[index].id for index in leading)))
     shown = tuple(found[index] for index in leading if index not in dismissed)
-    return IngestResult(passed, (*answers, PassRecorded(at=info.at, assessment=passed), *events), shown)
+    return IngestResult(passed, (*answers, PassRecorded(at=at, assessment=passed), *events), shown)
 
 
-def _new_pass(info: PassInfo, ledger: Ledger) -> Pass:
-    """A pass before anything is known of it, named by time and commit; by a later second if that name is taken."""
-    commit, seconds = info.head[:7] or "0000000", info.seconds
-    while PassId(f"REV-{seconds}-{commit}") in ledger.passes:
+def new_pass_id(ledger: Ledger, seconds: int, head: str) -> PassId:
+    """The id of a pass at a time, in seconds since 1970, and a commit; of a later second if that is taken."""
+    while (id := PassId(f"REV-{seconds}-{head[:7] or '0000000'}")) in ledger.passes:
         seconds += 1
-    return Pass(
-        id=PassId(f"REV-{seconds}-{commit}"),
-        started_at=info.started or info.at,
-        skill=info.skill,
-        task=info.task,
-        branch=info.branch,
-        base=info.base,
-        head=info.head,
-        tree=info.tree,
-        round=info.round,
-        caller=info.caller,
-        mode=info.mode,
-        scope=info.scope,
-        target=info.target,
-        run=info.run,
-        stage=info.stage,
-        visit=info.visit,
-        ext={RECORD: {TREE_CHANGED: True}} if info.tree_changed else {},
-    )
-
-
-def _path(finding: RawFinding) -> str:
-    """The file of a finding: those of one file are checked together, so that each file is read once."""
-    return next((place.path for place in named_places(finding)), "")
+    return id
 
 
 def _with_findings_of_this_round(
@@ -223,26 +174,6 @@ def _leaders(
         leader = leaders.get(first, first)
         leaders |= {index: leader for index in indices if index not in known and index != leader}
     return leaders
-
-
-def _leading(decisions: Decisions) -> list[int]:
-    """The drafts that are findings of the pass and lead or stand alone, the worst first."""
-    kept = (index for index in range(len(decisions.drafts)) if decisions.is_kept(index))
-    alone = (index for index in kept if index not in decisions.leaders)
-    return sorted(alone, key=lambda index: rank(decisions.whole(index)))
-
-
-def _without_dismissed(coverage: Coverage, items: Iterable[ItemOutcome]) -> Coverage:
-    """The coverage, in which a reviewer whose unreadable items were all dismissed answered in full."""
-    left = {item.input_id.rpartition("#")[0] for item in items if item.disposition is Disposition.REJECTED}
-    done = [name for name, status in coverage.reviewers.items() if status is ReportStatus.PARTIAL and name not in left]
-    if not done:
-        return coverage
-    return replace(
-        coverage,
-        reviewers=coverage.reviewers | dict.fromkeys(done, ReportStatus.RETURNED),
-        problems={name: problem for name, problem in coverage.problems.items() if name not in done},
-    )
 
 
 def _by_input(item: ItemOutcome) -> tuple[str, int, str]:

@@ -122,18 +122,18 @@ class Ledger:
 
     def apply(self, event: LedgerEvent) -> None:
         """Add one event."""
-        match event:
-            case PassRecorded():
-                self._record_pass(event.assessment)
-            case FindingRaised():
-                self._raise(event)
-            case _:
-                known = self._get(event.id)
-                if isinstance(event, StateChanged):
-                    self._note_closing(known, event)
-                self._store(_apply_to(known, event))
-                if isinstance(event, LinkAdded | LinkRemoved) and event.link.kind == DUPLICATE_OF:
-                    self._join(event)
+        if isinstance(event, PassRecorded):
+            self._record_pass(event.assessment)
+        elif isinstance(event, FindingRaised):
+            self._raise(event)
+        elif known := self.findings.get(event.id):
+            if isinstance(event, StateChanged):
+                self._note_closing(known, event)
+            self._store(_apply_to(known, event))
+            if isinstance(event, LinkAdded | LinkRemoved) and event.link.kind == DUPLICATE_OF:
+                self._join(event)
+        else:
+            raise AwfError(f"the ledger mentions finding {event.id}, which was never raised")
 
     def _record_pass(self, passed: Pass) -> None:
         self.passes[passed.id] = passed
@@ -150,11 +150,12 @@ class Ledger:
         finding = event.finding
         if finding.id in self.findings:  # two processes raised it at once
             known = self.findings[finding.id]
-            change = Change(at=event.at, what="seen", note="raised twice", pass_id=finding.pass_id)
-            self._store(_with_history(known, change, votes=known.votes + finding.votes))
+            votes = {"votes": known.votes + finding.votes}
+            self._store(_with_history(known, event.at, "seen", votes, note="raised twice", pass_id=finding.pass_id))
             return
-        change = Change(at=event.at, what="raised", state=finding.state, pass_id=finding.pass_id)
-        self._store(replace(finding, number=len(self.findings) + 1, history=(*finding.history, change)))
+        update = {"number": len(self.findings) + 1, "updated_at": finding.updated_at}
+        details = {"state": finding.state, "pass_id": finding.pass_id}
+        self._store(_with_history(finding, event.at, "raised", update, **details))
 
     def _note_closing(self, known: Finding, event: StateChanged) -> None:
         by_last_pass = event.pass_id != "" and event.pass_id == next(reversed(self.passes), None)
@@ -190,11 +191,6 @@ class Ledger:
             self.names.setdefault(name, finding.id)
         if finding.links:
             self._share_votes(finding)
-
-    def _get(self, id: FindingId) -> Finding:
-        if id not in self.findings:
-            raise AwfError(f"the ledger mentions finding {id}, which was never raised")
-        return self.findings[id]
 
 
 class LedgerStore:
@@ -251,65 +247,49 @@ def _apply_to(finding: Finding, event: LedgerEvent) -> Finding:
     """A finding after an event about it."""
     match event:
         case ReportedAgain():
-            return _report_again(finding, event)
+            edited = finding.ext.get(EDITED, ())
+            update = {name: value for name, value in event.changes.items() if name not in edited}
+            if "fingerprints" in update:
+                update["fingerprints"] = {**finding.fingerprints, **update["fingerprints"]}
+            update |= {"observed": event.observed, "strength": event.strength, "pass_id": event.pass_id}
+            update |= {"votes": (*finding.votes, *event.votes), "absent_passes": 0}
+            note = event.note or f"{event.observed}, {event.strength}"
+            return _with_history(finding, event.at, "seen", update, note=note, pass_id=event.pass_id)
         case NotReported():
-            change = Change(at=event.at, what="absent", pass_id=event.pass_id)
-            return _with_history(finding, change, observed=Observed.ABSENT, absent_passes=finding.absent_passes + 1)
-        case StateChanged():
-            change = Change(
-                at=event.at, what="state", state=event.state, by=event.by, note=event.note, pass_id=event.pass_id
-            )
-            suppression = event.suppression if event.state.dismissed else None
-            return _with_history(finding, change, state=event.state, suppression=suppression)
-        case FixAttempted():
-            change = Change(at=event.at, what="attempt", by=event.attempt.by, note=event.attempt.outcome)
-            return _with_history(finding, change, attempts=(*finding.attempts, event.attempt))
-        case DecisionMade():
-            change = Change(at=event.at, what="decision", by=event.decision.by, note=event.decision.action)
-            return _with_history(finding, change, decisions=(*finding.decisions, event.decision))
-        case LinkAdded():
-            change = Change(at=event.at, what="linked", note=f"{event.link.kind} {event.link.to}")
-            return _with_history(finding, change, links=(*finding.links, event.link))
-        case LinkRemoved():
-            links = tuple(link for link in finding.links if (link.kind, link.to) != (event.link.kind, event.link.to))
-            change = Change(at=event.at, what="unlinked", note=f"{event.link.kind} {event.link.to}")
-            return _with_history(finding, change, links=links)
-        case FieldsEdited():
-            return _edit(finding, event)
+            update = {"observed": Observed.ABSENT, "absent_passes": finding.absent_passes + 1}
+            return _with_history(finding, event.at, "absent", update, pass_id=event.pass_id)
+        case StateChanged(state=state):
+            update = {"state": state, "suppression": event.suppression if state.dismissed else None}
+            details = {"state": state, "by": event.by, "note": event.note, "pass_id": event.pass_id}
+            return _with_history(finding, event.at, "state", update, **details)
+        case FixAttempted(attempt=attempt):
+            update = {"attempts": (*finding.attempts, attempt)}
+            return _with_history(finding, event.at, "attempt", update, by=attempt.by, note=attempt.outcome)
+        case DecisionMade(decision=decision):
+            update = {"decisions": (*finding.decisions, decision)}
+            return _with_history(finding, event.at, "decision", update, by=decision.by, note=decision.action)
+        case LinkAdded(link=link):
+            update = {"links": (*finding.links, link)}
+            return _with_history(finding, event.at, "linked", update, note=f"{link.kind} {link.to}")
+        case LinkRemoved(link=link):
+            update = {"links": tuple(one for one in finding.links if (one.kind, one.to) != (link.kind, link.to))}
+            return _with_history(finding, event.at, "unlinked", update, note=f"{link.kind} {link.to}")
+        case FieldsEdited(changes=changes):
+            update = {"updated_at": finding.updated_at}  # if the edit was refused, only the history mentions it
+            if changes:
+                names = sorted({*finding.ext.get(EDITED, ()), *changes} - {"ext"})
+                ext = {**finding.ext, **changes.get("ext", {}), **({EDITED: names} if names else {})}
+                update = {**changes, "ext": ext}
+            note = event.note or ", ".join(sorted(changes))
+            return _with_history(finding, event.at, "edited", update, by=event.by, note=note)
         case _:
             raise AwfError(f"an event of the kind {event.kind} is not about one finding")
 
 
-def _report_again(finding: Finding, event: ReportedAgain) -> Finding:
-    edited = finding.ext.get(EDITED, ())
-    changes = {name: value for name, value in event.changes.items() if name not in edited}
-    if "fingerprints" in changes:
-        changes["fingerprints"] = {**finding.fingerprints, **changes["fingerprints"]}
-    note = event.note or f"{event.observed}, {event.strength}"
-    update = {
-        "observed": event.observed,
-        "strength": event.strength,
-        "pass_id": event.pass_id,
-        "votes": (*finding.votes, *event.votes),
-        "absent_passes": 0,
-    }
-    change = Change(at=event.at, what="seen", note=note, pass_id=event.pass_id)
-    return _with_history(finding, change, **update, **changes)
-
-
-def _edit(finding: Finding, event: FieldsEdited) -> Finding:
-    note = event.note or ", ".join(sorted(event.changes))
-    edited = sorted({*finding.ext.get(EDITED, ()), *event.changes} - {"ext"})
-    ext = {**finding.ext, **event.changes.get("ext", {}), **({EDITED: edited} if edited else {})}
-    change = Change(at=event.at, what="edited", by=event.by, note=note)
-    if not event.changes:  # it was refused: only the history mentions it
-        return _with_history(finding, change, updated_at=finding.updated_at)
-    return _with_history(finding, change, **{**event.changes, "ext": ext})
-
-
-def _with_history(finding: Finding, change: Change, **update: Any) -> Finding:
-    """A finding with one more line of history, and with the fields that changed."""
-    return replace(finding, **{"history": (*finding.history, change), "updated_at": change.at, **update})
+def _with_history(finding: Finding, at: str, what: str, update: dict[str, Any], **details: Any) -> Finding:
+    """A finding with the fields that changed, and with one more line of history."""
+    history = (*finding.history, Change(at=at, what=what, **details))
+    return replace(finding, **{"history": history, "updated_at": at, **update})
 
 
 def _voted(leader: Finding, votes: tuple[Vote, ...], sources: tuple[str, ...]) -> Finding:

@@ -92,7 +92,7 @@ class FileMap:
         return line if hunk is None else line - hunk.start - hunk.size + hunk.new_start + hunk.new_size
 
     def trace(self, line: int) -> tuple[int, float]:
-        """Where a line is or what replaced it, and how similar that is: 1 when unchanged, 0 when unknown."""
+        """Where a line is or what replaced it, and how similar that is: 1 if it is unchanged, 0 if it is unknown."""
         if (same := self.line(line)) is not None:
             return same, 1.0
         hunk = self._before(line)

@@ -1,6 +1,6 @@
 """Which finding of a pass is which known one: by a name they share, or else by where they are and what they claim.
 
-Every draft is at most one known finding and every known finding at most one draft. What fits two equally well is new: a
+Every draft is at most one known finding and every known finding at most one draft. What fits two about as well is new: a
 duplicate can be merged by hand, a defect that was taken for another is lost.
 """
 
@@ -30,7 +30,7 @@ ENOUGH = 1.5  # what place, claim and category must add up to; measured on histo
 
 _COMPARED = 16  # drafts of one place or text that a known finding is compared with: nothing here is quadratic
 _LEAST_PLACE = 0.5  # below it there are hints only
-_CLEAR = 0.1  # how much better than the next one a match is
+_CLEAR = 0.1  # how much better a match is than the next best
 _WORD = 0.36  # what a common word of two short texts counts
 _OTHERS = 0.4  # how much of that, of two reviewers: on one line they often use the same words for two defects
 _CATEGORY = {True: 0.25, False: -0.1}  # whether both chose the same one

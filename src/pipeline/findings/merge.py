@@ -5,7 +5,7 @@ stays as votes. The confidence gate comes late on purpose: two doubtful items th
 """
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from posixpath import dirname
@@ -41,7 +41,7 @@ _PROMOTED = 50  # the least confidence that agreement raises
 _SOFT_SOURCES = frozenset({"testing", "maintainability"})
 _CLASSES = (AutofixClass.SAFE_AUTO, AutofixClass.GATED_AUTO, AutofixClass.MANUAL)  # the most careful last
 _OWNERS = tuple(Owner)  # the most careful last
-_WORDS = ("impact", "fix", "plain_title", "reproduction", "min_fix_scope")
+_WORDS = ("impact", "fix", "plain_title", "reproduction", "min_fix_scope", "why_it_works")
 _FROM_WORST = (
     ReportStatus.MISSING, ReportStatus.MALFORMED, ReportStatus.PARTIAL, ReportStatus.RETURNED, ReportStatus.EMPTY,
 )  # fmt: skip
@@ -115,20 +115,21 @@ def draft(group: Sequence[RawFinding], passed: Pass) -> Finding:
     lead = group[0]
     evidence = _union(item.evidence for item in group)
     texts = {name: text for item in reversed(group) for name in _WORDS if (text := getattr(item, name))}
-    agreement = len({item.reviewer for item in group})
+    ext = {name: value for item in reversed(group) for name, value in item.ext.items()}
+    sources = tuple(sorted({item.reviewer for item in group}))
     return Finding(
         id=FindingId(""),
         signature=raw_signature(lead.reviewer, lead.impact)
         if lead.unreadable
         else signature(lead.category, evidence, lead.title),
-        fingerprints=_first_values(item.tool_ids for item in group),
+        fingerprints={name: id for item in reversed(group) for name, id in item.tool_ids.items()},
         title=lead.title,
         scope=lead.scope or dirname(lead.locations[0].path if lead.locations else ""),
         **texts,
         regression_tests=tuple(dict.fromkeys(test for item in group for test in item.regression_tests)),
         category=lead.category,
         severity=lead.severity,
-        confidence=promote(lead.confidence, agreement),
+        confidence=promote(lead.confidence, len(sources)),
         autofix_class=_most_careful_class(item.autofix_class for item in group),
         owner=max((item.owner for item in group), key=_OWNERS.index),
         requires_verification=any(item.requires_verification for item in group),
@@ -137,15 +138,15 @@ def draft(group: Sequence[RawFinding], passed: Pass) -> Finding:
         locations=_union(item.locations for item in group),
         evidence=evidence,
         votes=tuple(_vote(item, passed) for item in group),
-        sources=tuple(sorted({item.reviewer for item in group})),
+        sources=sources,
         lens=lead.lens,
         task=passed.task,
-        agreement=agreement,
+        agreement=len(sources),
         **_state(group),
         pass_id=passed.id,
         created_at=passed.started_at,
         updated_at=passed.started_at,
-        ext=_first_values(item.ext for item in group) | ({UNREADABLE: lead.unreadable} if lead.unreadable else {}),
+        ext=ext | ({UNREADABLE: lead.unreadable} if lead.unreadable else {}),
     )
 
 
@@ -296,7 +297,8 @@ def outcome(finding: Finding) -> tuple[Disposition, str]:
         return Disposition.SUPPRESSED, f"its source suppresses it: {finding.suppression.reason or 'no reason given'}"
     if finding.pre_existing:
         return Disposition.SURVIVING, "set apart: it was there before the change"
-    if _is_soft(finding):
+    advice = finding.autofix_class is AutofixClass.ADVISORY and finding.severity.rank >= Severity.MEDIUM.rank
+    if advice and all(_SOFT_SOURCES.intersection(source.lower().split("-")) for source in finding.sources):
         section = "testing gaps" if _is_about_tests(finding) else "residual risks"
         return Disposition.DEMOTED, f"minor advice on tests or maintenance: listed under {section}"
     if not passes(finding.severity, finding.confidence):
@@ -325,12 +327,6 @@ def rank(finding: Finding) -> tuple[Any, ...]:
     return (finding.severity.rank, -finding.confidence.value, *where, finding.title, first.reviewer, first.input_id)
 
 
-def _is_soft(finding: Finding) -> bool:
-    """Whether it is only minor advice of reviewers who look at tests and maintenance."""
-    advice = finding.autofix_class is AutofixClass.ADVISORY and finding.severity.rank >= Severity.MEDIUM.rank
-    return advice and all(_SOFT_SOURCES.intersection(source.lower().split("-")) for source in finding.sources)
-
-
 def _is_about_tests(finding: Finding) -> bool:
     return any("testing" in source.lower().split("-") for source in finding.sources)
 
@@ -340,16 +336,19 @@ def _is_about_tests(finding: Finding) -> bool:
 
 def item_outcomes(groups: Sequence[Sequence[RawFinding]], decisions: Decisions) -> Iterator[ItemOutcome]:
     """The outcome of every item of every group."""
-    for index, (lead, *others) in enumerate(groups):
+    for index, group in enumerate(groups):
+        lead = group[0]
         disposition, reason = decisions.outcomes[index]
         leader = decisions.leaders.get(index)
         into = "" if leader is None else _name(decisions.drafts[leader])
-        finding = decisions.clusters.get(index, decisions.drafts[index])
-        yield _item_outcome(lead, disposition, [reason, *_changes(lead, finding)], into)
-        for item in others:
-            near = _start(item) != _start(lead)
-            why = "same text" if item.unreadable else f"same title, {f'within {NEAR} lines' if near else 'same line'}"
-            yield _item_outcome(item, Disposition.MERGED, [why], into or lead.input_id)
+        reasons = [reason, *_changes(lead, decisions.clusters.get(index, decisions.drafts[index]))]
+        for item in group:
+            if item is not lead:
+                where = f"within {NEAR} lines" if _start(item) != _start(lead) else "same line"
+                reasons = ["same text" if item.unreadable else f"same title, {where}"]
+                disposition, into = Disposition.MERGED, into or lead.input_id
+            text = "; ".join([*reasons, *item.notes])
+            yield ItemOutcome(input_id=item.input_id, disposition=disposition, reason=text, into=into, title=item.title)
 
 
 def _name(leader: Finding) -> str:
@@ -368,11 +367,6 @@ def harmless_outcomes(reports: Iterable[ReviewerReport]) -> Iterator[ItemOutcome
         )
 
 
-def _item_outcome(item: RawFinding, disposition: Disposition, reasons: Iterable[str], into: str) -> ItemOutcome:
-    reason = "; ".join([*reasons, *item.notes])
-    return ItemOutcome(input_id=item.input_id, disposition=disposition, reason=reason, into=into, title=item.title)
-
-
 def _changes(lead: RawFinding, finding: Finding) -> Iterator[str]:
     """What the agreement of reviewers changed, and where they disagree."""
     before, after = lead.confidence.value, finding.confidence.value
@@ -384,11 +378,15 @@ def _changes(lead: RawFinding, finding: Finding) -> Iterator[str]:
         yield f"{rated}: {finding.severity} kept"
 
 
-def coverage(reports: Sequence[ReviewerReport], unreadable: Container[str], demoted: Sequence[Finding]) -> Coverage:
+def coverage(
+    reports: Sequence[ReviewerReport], groups: Sequence[Sequence[RawFinding]], decisions: Decisions
+) -> Coverage:
     """Who answered and what was looked at. Silence never counts as a look.
 
-    A reviewer with `unreadable` items, given by their ids, answered in part. What was demoted is listed as a note.
+    A reviewer with unreadable items that are not dismissed answered in part. What was demoted is listed as a note.
     """
+    rejected = (group for at, group in enumerate(groups) if decisions.outcomes[at][0] is Disposition.REJECTED)
+    unreadable = {item.input_id for group in rejected for item in group}
     reviewers: dict[str, ReportStatus] = {}
     problems = defaultdict[str, list[str]](list)
     whole, unnamed, failed = set[str](), set[str](), set[str]()
@@ -408,26 +406,21 @@ def coverage(reports: Sequence[ReviewerReport], unreadable: Container[str], demo
             unnamed.add(file)
     looked = [report.covered for report in reports if report.status.answered]
     everything = any(paths is None for paths in looked)
-    gaps = [_note(finding) for finding in demoted if _is_about_tests(finding)]
-    risks = [_note(finding) for finding in demoted if not _is_about_tests(finding)]
+    gaps = {replace_surrogates(text) for report in reports for text in report.testing_gaps}
+    risks = {replace_surrogates(text) for report in reports for text in report.residual_risks}
+    for finding, (kind, _) in zip(decisions.drafts, decisions.outcomes, strict=True):
+        if kind is Disposition.DEMOTED:
+            place = finding.location.path_line if finding.location else "no place"
+            (gaps if _is_about_tests(finding) else risks).add(f"{place} -- {finding.title}")
     return Coverage(
         reviewers=reviewers,
         problems={name: "; ".join(texts) for name, texts in problems.items() if texts},
-        testing_gaps=_sorted_notes((report.testing_gaps for report in reports), gaps),
-        residual_risks=_sorted_notes((report.residual_risks for report in reports), risks),
+        testing_gaps=tuple(sorted(gaps)),
+        residual_risks=tuple(sorted(risks)),
         paths=None if everything else tuple(sorted({path for paths in looked for path in paths or ()})),
         files=tuple(sorted(whole - failed - {""})),
         unnamed=tuple(sorted(unnamed - {""})),
     )
-
-
-def _note(finding: Finding) -> str:
-    """A demoted finding as a line beside the findings."""
-    return f"{finding.location.path_line if finding.location else 'no place'} -- {finding.title}"
-
-
-def _sorted_notes(reported: Iterable[Iterable[str]], demoted: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted({replace_surrogates(text) for text in chain(*reported, demoted)}))
 
 
 # --- helpers ---------------------------------------------------------------------------------------------------------
@@ -442,11 +435,3 @@ def _most_careful_class(classes: Iterable[AutofixClass]) -> AutofixClass:
 def _union(parts: Iterable[tuple[_Part, ...]]) -> tuple[_Part, ...]:
     """All of them once, in their order, up to what a finding holds."""
     return tuple(islice(dict.fromkeys(chain.from_iterable(parts)), MAX_PARTS))
-
-
-def _first_values(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Everything said under any name; under one name, what is said first."""
-    values: dict[str, Any] = {}
-    for part in parts:
-        values = {**part, **values}
-    return values

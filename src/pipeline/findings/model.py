@@ -7,17 +7,45 @@ never changed: every ledger event makes a new one, in which votes, evidence and 
 import dataclasses
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, NewType
+from typing import Any, ClassVar, NewType, Self
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
+from pydantic_core import SchemaSerializer, SchemaValidator
 
-from pipeline.findings.value import CLOSED, FindingValue
+from pipeline.language.model import Lens
 
 FindingId = NewType("FindingId", str)
 PassId = NewType("PassId", str)
 MAY_BE = "may_be"  # the kind of link to a finding that may be the same
 UNREADABLE = "unreadable"  # the key of `ext` with the reason an item could not be read
+CLOSED = ConfigDict(extra="forbid", ser_json_inf_nan="constants")
+
+
+class FindingValue:
+    """The base of frozen values that are checked when they are made; methods are named as in pydantic's models.
+
+    They are dataclasses with slots, not models: a ledger can hold a million of them, and these need less memory.
+    """
+
+    __slots__ = ()
+    __pydantic_serializer__: ClassVar[SchemaSerializer]
+    __pydantic_validator__: ClassVar[SchemaValidator]
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """The fields as plain data."""
+        dumped: dict[str, Any] = self.__pydantic_serializer__.to_python(self, **options)
+        return dumped
+
+    def model_dump_json(self, **options: Any) -> str:
+        """The fields as JSON."""
+        return self.__pydantic_serializer__.to_json(self, **options).decode()
+
+    @classmethod
+    def model_validate(cls, data: Mapping[str, Any]) -> Self:
+        """A value from plain data; raises ValueError when the data do not fit."""
+        value: Self = cls.__pydantic_validator__.validate_python(dict(data))
+        return value
 
 
 class Severity(StrEnum):
@@ -122,14 +150,6 @@ class Owner(StrEnum):
     RELEASE = "release"
 
 
-class Lens(StrEnum):
-    """The kind of assessment a finding comes from."""
-
-    CODE_REVIEW = "code-review"
-    QA = "qa"
-    PM = "pm"
-
-
 class Strength(StrEnum):
     """How certain it is that a finding of this pass is a known one, most certain first."""
 
@@ -179,9 +199,9 @@ class Location(FindingValue):
     @property
     def lines(self) -> str:
         """`42-58` or `42`; nothing for a whole file."""
-        if self.start is None or self.end in (None, self.start):
-            return "" if self.start is None else str(self.start)
-        return f"{self.start}-{self.end}"
+        if self.start is None:
+            return ""
+        return str(self.start) if self.end in (None, self.start) else f"{self.start}-{self.end}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
@@ -243,6 +263,11 @@ class Suppression(FindingValue):
     expires: str = ""  # an ISO date; empty: never
     digest: str = ""  # of the evidence that was dismissed
 
+    def __str__(self) -> str:
+        """Who dismissed it, until when and why."""
+        until = f" until {self.expires}" if self.expires else ""
+        return f"by {self.by or 'unknown'}{until}: {self.reason or 'no reason given'}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Link(FindingValue):
@@ -290,6 +315,7 @@ class Finding(FindingValue):
     reproduction: str | None = None
     min_fix_scope: str | None = None
     regression_tests: tuple[str, ...] = ()
+    why_it_works: str = ""  # why the fix is right
     category: Category
     severity: Severity
     confidence: Confidence
@@ -380,6 +406,7 @@ class RawFinding:
     reproduction: str | None = None
     min_fix_scope: str | None = None
     regression_tests: tuple[str, ...] = ()
+    why_it_works: str = ""  # why the fix is right
     autofix_class: AutofixClass = AutofixClass.MANUAL
     owner: Owner = Owner.HUMAN
     requires_verification: bool = False
@@ -429,6 +456,9 @@ class ReviewerReport:
     unreadable: tuple[UnreadableItem, ...] = ()
     residual_risks: tuple[str, ...] = ()
     testing_gaps: tuple[str, ...] = ()
+    verdict: str = ""  # on the whole change: SHIP, SHIP-WITH-TICKETS or BLOCK
+    argument: str = ""  # for the verdict
+    patterns: tuple[Mapping[str, str], ...] = ()  # what it found worth repeating
     problem: str = ""  # what is wrong with the whole answer
     covered: tuple[str, ...] | None = None  # the paths it looked at; None: unknown
     format: str = ""

@@ -23,7 +23,7 @@ from pipeline.findings.model import (
     Severity,
     UnreadableItem,
 )
-from pipeline.findings.scales import default_category
+from pipeline.findings.scales import default_category, severity_of_word
 
 MAX_PARTS = 1000  # pieces of evidence, and locations, of one finding
 MAX_PATH = 4096  # characters
@@ -34,7 +34,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _ABSOLUTE = re.compile(r"/|~(?:/|$)|[A-Za-z]:|file:")
 _TEXTS = (
     "input_id", "reviewer", "title", "impact", "fix", "plain_title", "reproduction", "min_fix_scope", "scope",
-    "action", "stage", "suppressed", "unreadable",
+    "why_it_works", "action", "stage", "suppressed", "unreadable",
 )  # fmt: skip
 
 
@@ -131,43 +131,32 @@ def _with_paths(finding: RawFinding, files: RepositoryFiles) -> RawFinding:
     paths, notes = dict[str, str | None](), list(finding.notes)
     for path in dict.fromkeys(place.path for place in named_places(finding)):
         try:
-            paths[path] = _repository_path(path, files, work_item=finding.category in WORK_ITEMS)
+            normal = normalize_path(path, work_item=finding.category in WORK_ITEMS)
+            if "://" not in normal and files.is_outside(normal):
+                raise _bad_path(path, "leads out of the repository by a link")
+            paths[path] = normal
         except UnusableError as error:
             if not paths:
                 raise
             paths[path] = None
             notes.append(str(error))
     locations = tuple(
-        _with_path(place, normal) for place in finding.locations if (normal := paths.get(place.path)) is not None
+        replace(place, path=kept, symbol=replace_surrogates(place.symbol))
+        for place in finding.locations
+        if (kept := paths.get(place.path)) is not None
     )
     evidence = tuple(_clean_evidence(item, paths.get(item.path, "")) for item in finding.evidence)
-    if (locations, evidence) == (finding.locations, finding.evidence):
-        return finding
     return replace(finding, locations=locations, evidence=evidence, notes=tuple(notes))
-
-
-def _repository_path(path: str, files: RepositoryFiles, *, work_item: bool) -> str:
-    normal = normalize_path(path, work_item=work_item)
-    if "://" not in normal and files.is_outside(normal):
-        raise _bad_path(path, "leads out of the repository by a link")
-    return normal
-
-
-def _with_path(place: Location, path: str) -> Location:
-    symbol = replace_surrogates(place.symbol)
-    return place if (path, symbol) == (place.path, place.symbol) else replace(place, path=path, symbol=symbol)
 
 
 def _clean_evidence(item: Evidence, path: str | None) -> Evidence:
     """Evidence under its normalized path, with a quotation of the right length; what is cut off stays in `raw`."""
-    quote, raw, symbol = replace_surrogates(item.quote), replace_surrogates(item.raw), replace_surrogates(item.symbol)
+    quote, raw = replace_surrogates(item.quote), replace_surrogates(item.raw)
     if path is None:
         return Evidence(raw=raw or quote)
     if len(quote) > QUOTE:
         quote, raw = quote[:QUOTE], raw or quote
-    if (path, quote, raw, symbol) == (item.path, item.quote, item.raw, item.symbol):
-        return item
-    return replace(item, path=path, symbol=symbol, quote=quote, raw=raw)
+    return replace(item, path=path, symbol=replace_surrogates(item.symbol), quote=quote, raw=raw)
 
 
 # --- items that cannot be read ---------------------------------------------------------------------------------------
@@ -238,13 +227,6 @@ _PATHS = ("file", "path", "filePath", "filename", "uri")
 _LINES = ("line", "start_line", "startLine")
 _MAX_TITLE = 200  # characters
 _LINE_NUMBER = re.compile(r"[1-9]\d{0,8}")
-_SEVERITY_WORDS: Mapping[str, Severity] = {
-    **dict.fromkeys(("p0", "critical", "blocker", "fatal"), Severity.CRITICAL),
-    **dict.fromkeys(("p1", "high", "major", "error"), Severity.HIGH),
-    **dict.fromkeys(("p2", "medium", "moderate", "warning", "warn"), Severity.MEDIUM),
-    **dict.fromkeys(("p3", "low", "minor", "note"), Severity.LOW),
-    **dict.fromkeys(("info", "information", "none"), Severity.INFO),
-}
 
 
 def unreadable_item(item: Any, input_id: str, reason: str, *, harmless: bool = False) -> UnreadableItem:
@@ -262,7 +244,7 @@ def unreadable_item(item: Any, input_id: str, reason: str, *, harmless: bool = F
         reason=reason,
         title=first_line[:_MAX_TITLE],
         raw=raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str),
-        severity=_SEVERITY_WORDS.get(_first_text(fields, _SEVERITIES).lower(), Severity.HIGH),
+        severity=severity_of_word(_first_text(fields, _SEVERITIES)) or Severity.HIGH,
         location=Location(path=path, start=start) if path else None,
         system_breaking=any(fields.get(name) is True for name in ("x_system_breaking", "system_breaking")),
         harmless=harmless,

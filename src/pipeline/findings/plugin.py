@@ -10,9 +10,9 @@ raised, so that the run pauses: a finding that cannot be kept is never passed ov
 import json
 import os
 import re
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,7 @@ from pipeline.engine.context import Append, Discard, full_response_key, is_exten
 from pipeline.engine.outcome import FailureClass, Status, response_base
 from pipeline.engine.ports import RUNS, Journal
 from pipeline.findings.git import TreeSnapshots, main_checkout
-from pipeline.findings.keys import FINDINGS_CHANGED, ReviewKey
-from pipeline.language.model import FindingsFormat, LlmStage, ToolStage, is_review
+from pipeline.language.model import FindingsFormat, LlmStage, ToolStage, is_review, is_structured_review
 from pipeline.plugins import (
     Assessment,
     BaseStage,
@@ -44,10 +43,20 @@ if TYPE_CHECKING:
     from pipeline.findings.run_findings import RunFindings
     from pipeline.findings.walk.stage import Decider
 
+FINDINGS_CHANGED = "findings_changed"  # the event after a commit that added or cleared reports
 LOOKS_LIKE_FINDINGS = re.compile(r"""["'](?:findings|severity)["']\s*:""")
 NOTHING_SAID = frozenset({FailureClass.PROTOCOL, FailureClass.AGENT, FailureClass.INTERNAL})
 _END_OF_LIST = b"\n]\n"
 _ANSWER = re.compile(r"\[\s*FINDING\s", re.IGNORECASE)
+
+
+class ReviewKey:
+    """The context keys of findings."""
+
+    REPORTS = "review.findings"  # the open reports
+    CHOSEN = "review.chosen"  # the ids of the findings that the next fix stage is given, and no others
+    VERDICT = "review.verdict"
+    STALLED = "review.stalled"  # why another round of fixing would not help
 
 
 class ReviewFindings:
@@ -56,44 +65,42 @@ class ReviewFindings:
     def __init__(
         self,
         journal: Journal,
-        root: Path,
+        root: Path,  # where the run was started
         environ: Mapping[str, str],
-        snapshots: TreeSnapshots,
-        store: Path | None = None,
-        now: Callable[[], float] = time.time,
-        trackers: Callable[[], Mapping[str, Callable[..., Any]]] = dict,
-        deciders: "Sequence[Decider]" = (),
-        trusted: Collection[str] = (),
+        snapshots: TreeSnapshots,  # of the files that a review is given
+        store: Path,  # where the logs of its stages are
+        now: Callable[[], float],
+        trackers: Callable[[], Mapping[str, Callable[..., Any]]] = dict,  # from other plugins
+        deciders: "Sequence[Decider]" = (),  # who can be asked about findings here
+        trusted: Collection[str] = (),  # the commands that the user allows to take records
     ) -> None:
-        self._journal = journal
-        self._root = root  # where the run was started
-        self._home = main_checkout(root)  # where its findings are shown
-        self._environ = environ
-        self._snapshots = snapshots  # of the files that a review is given
-        self._store = store  # where the logs of its stages are
-        self._now = now
-        self._trackers = trackers  # from other plugins
-        self._deciders = deciders  # who can be asked about findings here
-        self._loaded: RunFindings | None = None
-        self._file: ReportsFile | None = None  # of the run's open reports
-        self._trusted = trusted  # the commands that the user allows to take records
-
-    def _findings(self) -> "RunFindings":
-        """The findings of this run. Not a property: registering a plugin evaluates all its properties."""
-        if self._loaded is None:
+        def load() -> "RunFindings":
             from pipeline.findings.ledger import LedgerStore  # noqa: PLC0415 - see the module's docstring
             from pipeline.findings.run_findings import RunFindings  # noqa: PLC0415 - as above
 
-            self._loaded = RunFindings(
-                LedgerStore(self._journal),
-                self._root,
-                self._environ,
-                self._now,
-                self._snapshots,
-                self._store,
-                self._trusted,
-            )
+            return RunFindings(LedgerStore(journal), root, environ, now, snapshots, store, trusted)
+
+        def load_triage() -> Handler:
+            from pipeline.findings.walk.stage import TriageHandler  # noqa: PLC0415 - as above
+
+            return TriageHandler(self._findings(), environ, trackers, deciders)
+
+        self._journal = journal
+        self._home = main_checkout(root)  # where the findings are shown
+        self._load = load
+        self._loaded: RunFindings | None = None
+        self._triage = _Triage(load_triage)
+        self._file: ReportsFile | None = None  # of the run's open reports
+
+    def _findings(self) -> "RunFindings":
+        """The findings of this run. Not a property: registering a plugin evaluates all its properties."""
+        self._loaded = self._loaded or self._load()
         return self._loaded
+
+    @hookimpl
+    def answer_format(self, stage: BaseStage) -> str | None:
+        """Give structured reviews the format of their answer."""
+        return review_format() if is_structured_review(stage) else None
 
     @hookimpl
     def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
@@ -144,17 +151,12 @@ class ReviewFindings:
     @hookimpl
     def stage_handlers(self) -> Mapping[StageKind, Handler]:
         """Run triage stages."""
-        return {StageKind.TRIAGE: _Triage(self._triage)}
-
-    def _triage(self) -> Handler:
-        from pipeline.findings.walk.stage import TriageHandler  # noqa: PLC0415 - see the module's docstring
-
-        return TriageHandler(self._findings(), self._environ, self._trackers, self._deciders)
+        return {StageKind.TRIAGE: self._triage}
 
     @hookimpl
     def before_stage(self, stage: BaseStage, visit: int, state: State) -> None:
         """Note what a review is given to look at."""
-        if is_review(stage) or (isinstance(stage, ToolStage) and stage.findings is not FindingsFormat.TEXT):
+        if is_asked_for_findings(stage):
             self._findings().start_attempt(stage, visit, state)
 
     @hookimpl
@@ -229,6 +231,11 @@ class _Triage:
         return await self._load().run(job)
 
 
+def review_format() -> str:
+    """The page that tells a review agent how to answer."""
+    return resources.files("pipeline.findings").joinpath("review-format.md").read_text(encoding="utf-8")
+
+
 def found_key(stage: str) -> str:
     """Where what a branch found is kept until its parallel stage is joined."""
     return f"{stage}._found"
@@ -247,16 +254,17 @@ def viewed(root: Path) -> bool:
 
 
 def report_operations(
-    stage: BaseStage, visit: int, outcome: Outcome, context: Context, at: float
+    stage: BaseStage, visit: int, outcome: Outcome, context: Context, at: float, ids: Sequence[str] = ()
 ) -> Iterator[Operation]:
-    """Append a report, or clear the reports of a stage that passed."""
+    """Append a report with the ids of its findings, or clear the reports of a stage that passed."""
     if not is_reporting(stage):
         return
     if outcome.status in (Status.FAIL, Status.PARTIAL_SUCCESS):
         kind = outcome.failure.kind if outcome.failure else None
         # What a tool printed was said, even if its report cannot be read.
         if kind not in NOTHING_SAID or (isinstance(stage, ToolStage) and kind is FailureClass.PROTOCOL):
-            yield Append(ReviewKey.REPORTS, _report(stage, visit, outcome, context, at))
+            report = _report(stage, visit, outcome, context, at)
+            yield Append(ReviewKey.REPORTS, report | ({"findingIds": list(dict.fromkeys(ids))} if ids else {}))
     elif outcome.status is Status.SUCCESS and count_reports(context, stage.id):
         yield Discard(ReviewKey.REPORTS, {"stageId": stage.id})
 
@@ -290,6 +298,11 @@ def stall_reason(context: Context, _: str | None) -> str:
 def is_reporting(stage: BaseStage) -> bool:
     """Whether a stage's failures are reports: those of reviews and tools are."""
     return is_review(stage) or isinstance(stage, ToolStage)
+
+
+def is_asked_for_findings(stage: BaseStage) -> bool:
+    """Whether a stage is asked for findings that code can read."""
+    return is_review(stage) or (isinstance(stage, ToolStage) and stage.findings is not FindingsFormat.TEXT)
 
 
 def _report(stage: BaseStage, visit: int, outcome: Outcome, context: Context, at: float) -> dict[str, Any]:

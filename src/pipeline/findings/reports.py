@@ -3,16 +3,15 @@
 import re
 from collections.abc import Container, Sequence
 from dataclasses import replace
-from functools import reduce
 from pathlib import Path
 
 from pipeline.engine.outcome import FailureClass, Outcome, Status, StatusSource
 from pipeline.findings.formats import FORMATS
 from pipeline.findings.formats.items import malformed_report
-from pipeline.findings.formats.review import find_reviews
+from pipeline.findings.formats.review import read_answer
 from pipeline.findings.model import RawFinding, ReportStatus, ReviewerReport, UnreadableItem
-from pipeline.findings.plugin import LOOKS_LIKE_FINDINGS
-from pipeline.language.model import BaseStage, FindingsFormat, LlmStage, ToolStage, is_review
+from pipeline.findings.plugin import is_asked_for_findings
+from pipeline.language.model import BaseStage, LlmStage, ToolStage, is_review
 
 MAX_REPORT = 256 * 1024 * 1024  # bytes
 REPORT = "report"  # the file beside a command's output that it may write what it found to
@@ -20,13 +19,12 @@ _MAX_FAULTS = 20  # restated one by one
 _NEAR = 3  # lines between two places that one reviewer means by the same title
 _RESULTS = (None, FailureClass.EXIT_NONZERO, FailureClass.CONFLICT)  # failures that are an answer
 _ITEM = re.compile(r"""[\[{]\s*\{|["']title["']\s*:""")  # something is in the list
-_LIST = re.compile(r'"findings"\s*:')
 _TITLE = re.compile(r"""["']title["']\s*:\s*["']([^"'\n]{1,200})["']""")
 
 
 def reviewer_of(stage: BaseStage) -> str:
     """The reviewer whose answers a stage's are."""
-    return (stage.lens if isinstance(stage, LlmStage) else None) or stage.id
+    return (stage.reviewer if isinstance(stage, LlmStage) else None) or stage.id
 
 
 def report_in_answers(stage: BaseStage, answers: Sequence[str], root: Path) -> ReviewerReport | None:
@@ -60,17 +58,11 @@ def report_in_answers(stage: BaseStage, answers: Sequence[str], root: Path) -> R
 
 
 def _report_in_answer(answer: str, reviewer: str, root: str) -> ReviewerReport | None:
-    """All reports of one answer as one; if one of them cannot be read, neither can the answer."""
-    texts = find_reviews(answer)
-    if not texts and LOOKS_LIKE_FINDINGS.search(answer) and _TITLE.search(answer):
-        return malformed_report(reviewer, "review", "it has findings in a form that cannot be read")
-    if any(len(_LIST.findall(text)) > 1 for text in texts):
-        return malformed_report(reviewer, "review", "one object has several lists of findings")
-    read: list[ReviewerReport] = [
-        FORMATS["review"].read(text.encode(errors="replace"), reviewer=reviewer, root=root) for text in texts
-    ]
-    broken = next((one for one in read if one.status is ReportStatus.MALFORMED), None)
-    return broken or (reduce(_add, read) if read else None)
+    """All findings of one answer; None if it has none. If some of them cannot be read, neither can the answer."""
+    try:
+        return read_answer(answer, reviewer=reviewer, root=root)
+    except ValueError as error:
+        return malformed_report(reviewer, "review", str(error))
 
 
 def _add(first: ReviewerReport, second: ReviewerReport) -> ReviewerReport:
@@ -117,13 +109,13 @@ def report_in_file(stage: ToolStage, file: Path, root: Path) -> ReviewerReport:
 
 
 def read_report_again(
-    stage: BaseStage, outcome: Outcome, answers: Sequence[str] | None, root: Path, store: Path | None
+    stage: BaseStage, outcome: Outcome, answers: Sequence[str] | None, root: Path, store: Path
 ) -> ReviewerReport | None:
     """What a stage reported that an earlier process ran; None if that cannot be read."""
     found: ReviewerReport | None = None
     if is_review(stage) and (answers or outcome.source is StatusSource.STRUCTURED):
         found = report_in_answers(stage, answers or [outcome.response], root)
-    elif isinstance(stage, ToolStage) and _is_asked(stage) and store and "stdout" in outcome.logs:
+    elif isinstance(stage, ToolStage) and is_asked_for_findings(stage) and "stdout" in outcome.logs:
         ended = outcome.failure is None or outcome.failure.kind is FailureClass.EXIT_NONZERO
         output = store / outcome.logs["stdout"]
         files = (file for file in (output.with_name(REPORT), output) if ended and file.is_file())
@@ -137,18 +129,13 @@ def missing_report(stage: BaseStage, outcome: Outcome, unanswered: Container[str
 
     One that then answers in words after all has answered, but nothing is known of what it covered.
     """
-    if not _is_asked(stage):
+    if not is_asked_for_findings(stage):
         return None
     reviewer, kind = reviewer_of(stage), outcome.failure.kind if outcome.failure else None
     if kind in _RESULTS:
         return ReviewerReport(reviewer, ReportStatus.EMPTY, covered=()) if reviewer in unanswered else None
     status = ReportStatus.MALFORMED if kind is FailureClass.PROTOCOL else ReportStatus.MISSING
     return ReviewerReport(reviewer, status, problem=outcome.reason or "it gave no answer")
-
-
-def _is_asked(stage: BaseStage) -> bool:
-    """Whether a stage is asked for findings that code can read."""
-    return is_review(stage) or (isinstance(stage, ToolStage) and stage.findings is not FindingsFormat.TEXT)
 
 
 def describe_faults(report: ReviewerReport) -> str:

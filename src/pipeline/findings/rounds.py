@@ -1,10 +1,11 @@
-"""The rounds of a run: what each resolved, carried over, found and brought back, and when more rounds are pointless."""
+"""What rounds and passes resolved, carried over, found and brought back, and when more rounds are pointless."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from pipeline.errors import AwfError
 from pipeline.findings.events import Pass
 from pipeline.findings.fingerprints import content_words
 from pipeline.findings.ledger import Ledger
@@ -40,10 +41,7 @@ def rounds(ledger: Ledger, run: str) -> list[Round]:
             by_pass[change.pass_id].append((finding.number, change))
     found: list[Round] = []
     for number, passes in enumerate(_passes_by_round(ledger, run), 1):
-        changes = defaultdict[int, list[Change]](list)
-        for one in passes:
-            for finding_number, change in by_pass[one.id]:
-                changes[finding_number].append(change)
+        changes = [change for one in passes for change in by_pass[one.id]]
         found.append(_round(number, passes, changes, found[-1].outstanding if found else frozenset(), ledger))
     return found
 
@@ -66,18 +64,20 @@ def _passes_by_round(ledger: Ledger, run: str) -> list[list[Pass]]:
 
 
 def _round(
-    number: int, passes: Sequence[Pass], changes: Mapping[int, list[Change]], before: frozenset[int], ledger: Ledger
+    number: int, passes: Sequence[Pass], changes: Sequence[tuple[int, Change]], before: frozenset[int], ledger: Ledger
 ) -> Round:
-    known = {finding.number: finding for finding in ledger if finding.number in changes or finding.number in before}
+    concerned = before.union(one for one, _ in changes)
+    known = {finding.number: finding for finding in ledger if finding.number in concerned}
     scopes = [ReviewScope.of(passed.coverage) for passed in passes]
 
     def expected(finding: Finding) -> bool:
         path = finding.location.path if finding.location else ""
         return any(scope.expects(finding, path) for scope in scopes)
 
-    new = {one for one, made in changes.items() if any(change.what == "raised" for change in made)}
-    seen = {one for one, made in changes.items() if any(change.what == "seen" for change in made)}
-    regressed = {one for one, made in changes.items() if any(map(_is_regression, made))}
+    new = {one for one, change in changes if change.what == "raised"}
+    seen = {one for one, change in changes if change.what == "seen"}
+    reopened = [(one, change) for one, change in changes if change.state is FindingState.REOPENED]
+    regressed = {one for one, change in reopened if change.note.startswith("regression")}
     resolved = {one for one in before - seen - new if one not in known or expected(known[one])}
     return Round(
         number,
@@ -88,10 +88,6 @@ def _round(
         late=tuple(sorted(one for one in new if known[one].late)),
         caused_by_fix=tuple(sorted(one for one in new if any(link.kind == CAUSED for link in known[one].links))),
     )
-
-
-def _is_regression(change: Change) -> bool:
-    return change.state is FindingState.REOPENED and change.note.startswith("regression")
 
 
 def _stall_signals(ledger: Ledger, run: str) -> Iterator[str]:
@@ -147,3 +143,51 @@ def _repeats_words(finding: Finding, pass_id: str) -> bool:
     earlier = tuple(takewhile(lambda vote: vote.pass_id != pass_id, finding.votes))
     before = content_words(tuple(vote.title for vote in earlier[-1:]))
     return 2 * len(before & words) >= len(before | words)
+
+
+def compare_passes(ledger: Ledger, before: Pass, after: Pass) -> dict[str, list[Finding]]:
+    """What became of findings from one pass to a later one, by what each was right after either of them.
+
+    Resolved, carried, new or regressed, each in at most one list; of the resolved, `claimed` has those that nobody has
+    verified.
+    """
+    order = {str(id): number for number, id in enumerate(ledger.passes)}
+    if order[before.id] > order[after.id]:
+        raise AwfError(f"{before.id} is later than {after.id}", help="give the earlier pass first")
+    lists: dict[str, list[Finding]] = {"resolved": [], "carried": [], "new": [], "regressed": [], "claimed": []}
+    for finding in ledger:
+        was, now = _history_length(finding, before, order), _history_length(finding, after, order)
+        if name := _classify(finding, was, now):
+            lists[name].append(finding)
+            if name == "resolved" and _state_at(finding, now) is FindingState.FIX_CLAIMED:
+                lists["claimed"].append(finding)
+    return lists
+
+
+def _classify(finding: Finding, was: int, now: int) -> str:
+    """What became of a finding; empty if it has no part in either pass."""
+    first, last = _state_at(finding, was), _state_at(finding, now)
+    if last is None:
+        return ""
+    if first is None:
+        return "new" if last.needs_attention else ""
+    if not last.needs_attention or (last is FindingState.FIX_CLAIMED and first.active):
+        return "resolved" if first.needs_attention else ""
+    closed = any(change.state and not change.state.needs_attention for change in finding.history[was:now])
+    return "regressed" if closed or not first.needs_attention else "carried"
+
+
+def _history_length(finding: Finding, after: Pass, order: Mapping[str, int]) -> int:
+    """How long the history was after a pass: up to the last change by it, or else all that is not later."""
+    own = [number for number, change in enumerate(finding.history, 1) if change.pass_id == after.id]
+    if own:
+        return own[-1]
+    for number, change in enumerate(finding.history):
+        if change.at > after.started_at or order.get(change.pass_id, -1) > order[after.id]:
+            return number
+    return len(finding.history)
+
+
+def _state_at(finding: Finding, length: int) -> FindingState | None:
+    """The state after that much of the history; None before it was raised."""
+    return next((change.state for change in reversed(finding.history[:length]) if change.state), None)

@@ -21,12 +21,12 @@ from pipeline.findings.events import Disposition, FieldsEdited, LedgerEvent, Pas
 from pipeline.findings.fix_prompt import chosen_section, findings_section
 from pipeline.findings.formats.view_edits import ViewEdits
 from pipeline.findings.git import GitRefusedError, TreeSnapshots, files_changed, review_end, review_start
-from pipeline.findings.ingest import IngestResult, PassInfo, ingest
-from pipeline.findings.keys import ReviewKey
+from pipeline.findings.ingest import IngestResult, ingest, new_pass_id
 from pipeline.findings.ledger import Ledger, LedgerStore
 from pipeline.findings.model import FindingId, Gate, ReportStatus, ReviewerReport
 from pipeline.findings.plugin import (
     NOTHING_SAID,
+    ReviewKey,
     finding_ids,
     found_key,
     is_reporting,
@@ -41,7 +41,7 @@ from pipeline.findings.reports import (
     with_failure,
 )
 from pipeline.findings.rounds import stall_reason
-from pipeline.findings.verdicts import Verdict, file_verdict, ledger_verdicts, stage_status
+from pipeline.findings.verdicts import RECORD, TREE_CHANGED, Verdict, file_verdict, ledger_verdicts, stage_status
 from pipeline.findings.views import FILE, Views
 from pipeline.findings.views.record_store import Trust
 from pipeline.language.model import BaseStage, LlmStage, ToolStage, TriageStage, is_review
@@ -61,16 +61,6 @@ class ReviewStart:
     tree: str  # the files as they were; empty if git does not know
 
 
-@dataclass(frozen=True, slots=True)
-class _Ingested:
-    """A report that was ingested; valid as long as the ledger does not change."""
-
-    report: ReviewerReport
-    said: list[Answer]
-    seen: tuple[int, int]  # lines of the ledger, and events that are not committed
-    result: IngestResult
-
-
 @dataclass(slots=True)
 class _Visit:
     """What is known of a visit until its stage is committed."""
@@ -81,7 +71,8 @@ class _Visit:
     report: ReviewerReport | None = None
     attempt: int = 0  # the one that the report is of
     edits: ViewEdits | None = None  # of files that show findings; None until they are read
-    ingested: _Ingested | None = None
+    result: IngestResult | None = None  # of ingesting the report
+    basis: tuple[object, ...] = ()  # what the result depends on
     decisions: Callable[[str], list[LedgerEvent]] = lambda _: []  # of a triage, once the time is known
 
 
@@ -95,7 +86,7 @@ class RunFindings:
         environ: Mapping[str, str],
         now: Callable[[], float],
         snapshots: TreeSnapshots,
-        store: Path | None = None,  # where logs are, for what an earlier process ran
+        store: Path,  # where logs are, for what an earlier process ran
         trusted: Collection[str] = (),  # the commands that the user allows to take records
     ) -> None:
         self._ledgers = ledgers
@@ -174,15 +165,14 @@ class RunFindings:
         said = read_answers(outcome.response) if isinstance(stage, LlmStage) and outcome.failure is None else []
         report = self._final_report(stage, outcome, state, data)
         missing = None if report else missing_report(stage, outcome, self.ledger().unanswered)
-        ingested = self._current(report, said, data)
+        result = data.result if report is data.report and data.basis == self._basis(said) else None
         if data.edits is None and isinstance(stage, LlmStage | ToolStage):
             data.edits = self._read_edits(at, f"stage:{stage.id}")
 
         yield from self._record_edits(data.edits or ViewEdits())
-        result = ingested.result if ingested else None
-        if ingested is None and (found := report or missing):
+        if result is None and (found := report or missing):
             result = self._ingest(stage, visit, state, found, said, at)
-        elif ingested is None:
+        elif result is None:
             yield from self._record(self._answer_events(stage, visit, state, said, at, self.ledger(), frozenset()))
         yield from self._record(data.decisions(_iso(at)))
         if result:
@@ -191,7 +181,8 @@ class RunFindings:
             self._passes.append(result.passed)
 
         answered = result if report else None
-        yield from self._reports(stage, visit, outcome, context, at, answered)
+        ids = tuple(finding.id for finding in answered.findings) if answered else ()
+        yield from report_operations(stage, visit, outcome, context, at, ids)
         yield from self._verdict(answered) if answered else _withdraw_verdict(stage, outcome, context)
         yield from self._stall_signal(state, context) if answered and state.workflow.loops else ()
         yield from _release_choice(stage, outcome, context)
@@ -206,8 +197,9 @@ class RunFindings:
         if not (self._stale or self._broken):
             return
         ledger, at = self._ledgers.ledger(), _iso(self._now())
-        problems = [text for one in self._passes for text in self._views.record_pass(ledger, one)]
         last = self._last or ledger.last
+        earlier = [one for one in self._passes if one is not last]
+        problems = [text for one in earlier for text in self._views.record_pass(ledger, one)]
         if self._stale and last:
             problems += self._views.write(ledger, last, last.started_at).problems
         else:
@@ -237,23 +229,16 @@ class RunFindings:
         problem = describe_faults(report)
         if report.status is ReportStatus.MALFORMED or (problem and not final):
             return Assessment(problem=problem)
-        data, seen = self._visits[job.stage.id, job.visit], self._position()
+        data = self._visits[job.stage.id, job.visit]
+        data.report, data.attempt, data.basis = report, job.attempt, self._basis(said)
         data.edits = self._read_edits(self._now(), f"stage:{job.stage.id}")
-        data.report, data.attempt = report, job.attempt
-        result = self._ingest(job.stage, job.visit, job.state, report, said, self._now(), data.edits.all)
-        data.ingested = _Ingested(report, said, seen, result)
-        return assess(result)
+        data.result = self._ingest(job.stage, job.visit, job.state, report, said, self._now(), data.edits.all)
+        return assess(data.result)
 
-    def _position(self) -> tuple[int, int]:
+    def _basis(self, said: list[Answer]) -> tuple[object, ...]:
+        """What the result of a report depends on: the answers beside it, and all that is recorded."""
         self._ledgers.ledger()
-        return self._ledgers.lines, len(self._pending)
-
-    def _current(self, report: ReviewerReport | None, said: list[Answer], data: _Visit) -> _Ingested | None:
-        """What was ingested when the report was read, unless something has changed since."""
-        kept = data.ingested
-        if kept and kept.report is report and kept.said == said and kept.seen == self._position():
-            return kept
-        return None
+        return said, self._ledgers.lines, len(self._pending)
 
     def _final_report(self, stage: BaseStage, outcome: Outcome, state: State, data: _Visit) -> ReviewerReport | None:
         """What the last attempt reported; an earlier process may have run it."""
@@ -278,26 +263,24 @@ class RunFindings:
         if data.changed is None:
             data.changed = data.start is not None and self._have_files_changed(stage, visit, state, data.start)
         start = data.start or self._start(stage, visit, state, at)
-        info = PassInfo(
-            root=root,
-            environment=self._environ,
-            at=_iso(at),
-            seconds=int(start.at),
+        ledger = self.ledger().extended(edits)
+        passed = Pass(
+            id=new_pass_id(ledger, int(start.at), start.head),
+            started_at=_iso(start.at),
             head=start.head,
             tree="" if state.workspace else start.tree,
             branch=start.branch,
             base=str(state.context.get(Key.WORKSPACE_BASE) or ""),
-            started=_iso(start.at),
-            tree_changed=data.changed,
             task=state.run_id,
             caller="awf",
             round=visit,
             run=state.run_id,
             stage=stage.id,
             visit=visit,
+            ext={RECORD: {TREE_CHANGED: True}} if data.changed else {},
         )
         respond = partial(self._answer_events, stage, visit, state, said, at)
-        return ingest([report], self.ledger().extended(edits), info, respond)
+        return ingest([report], ledger, passed, root, self._environ, _iso(at), respond)
 
     def _answer_events(
         self,
@@ -358,20 +341,9 @@ class RunFindings:
         for text in notes:
             yield Append(NOTES, {"stage": stage.id, "visit": visit, "at": _iso(at), "note": text})
 
-    def _reports(
-        self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, at: float, result: IngestResult | None
-    ) -> Iterator[Operation]:
-        """Reports, with the ids of their findings."""
-        ids = list(dict.fromkeys(finding.id for finding in result.findings)) if result else []
-        for operation in report_operations(stage, visit, outcome, context, at):
-            if ids and operation.name == "append":
-                yield operation._replace(value={**operation.value, "findingIds": ids})
-            else:
-                yield operation
-
     def _verdict(self, result: IngestResult) -> Iterator[Operation]:
         ledger = self.ledger()
-        yield Set(ReviewKey.VERDICT, str(ledger_verdicts(ledger, result.passed).gating))
+        yield Set(ReviewKey.VERDICT, str(ledger_verdicts(ledger, result.passed).after_verification))
         seen = set(result.passed.finding_ids)
         found = [finding for finding in ledger if finding.id in seen and finding.state.needs_attention]
         if file_verdict([finding for finding in found if not finding.pre_existing]) is Verdict.ABORT:

@@ -6,7 +6,6 @@ A coarse scale loses something: what it cannot express is written beside it, and
 import re
 from bisect import bisect_right
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import TypeVar
 
 from pipeline.findings.model import AutofixClass, Category, Confidence, FindingState, Owner, Severity
@@ -15,7 +14,7 @@ _Key = TypeVar("_Key", Severity, FindingState)
 
 
 def _column(table: Mapping[_Key, tuple[str, ...]], index: int) -> Mapping[_Key, str]:
-    return MappingProxyType({key: words[index] for key, words in table.items()})
+    return {key: words[index] for key, words in table.items()}
 
 
 # severity: review, verdict file, record, SARIF level, SARIF security-severity, rdjson
@@ -40,68 +39,74 @@ _STATE_WORDS = {
     FindingState.UNCERTAIN: ("open", "uncertain"),
 }
 VERDICT_STATUS, RECORD_STATUS = (_column(_STATE_WORDS, index) for index in range(2))
+_SEVERITY_OF_WORD: Mapping[str, Severity] = {
+    **dict.fromkeys(("p0", "critical", "blocker", "fatal"), Severity.CRITICAL),
+    **dict.fromkeys(("p1", "high", "major", "error"), Severity.HIGH),
+    **dict.fromkeys(("p2", "medium", "moderate", "warning", "warn"), Severity.MEDIUM),
+    **dict.fromkeys(("p3", "low", "minor", "note"), Severity.LOW),
+    **dict.fromkeys(("info", "information", "none"), Severity.INFO),
+}
 ANCHORS = (0, 25, 50, 75, 100)
 _WORDS = {"high": 75, "medium": 50, "low": 25}
 _FRACTIONS = {100: 1.0, 75: 0.75, 50: 0.6, 25: 0.5}
 _BANDS = ((0.9, 100), (0.75, 75), (0.6, 50), (0.5, 25))
 
-CATEGORY_LABEL: Mapping[Category, str] = MappingProxyType(
-    {
-        Category.BUG: "Bug",
-        Category.SECURITY: "Security",
-        Category.PERFORMANCE: "Performance",
-        Category.CONCURRENCY: "Concurrency",
-        Category.API_CONTRACT: "Design / API",
-        Category.DATA_LOSS: "Data loss",
-        Category.TEST_GAP: "Coverage",
-        Category.DOCS_GAP: "Doc",
-        Category.BUILD_RELEASE: "Build / release",
-        Category.MAINTAINABILITY: "Maintainability / Style",
-        Category.PRODUCT: "Product",
-        Category.REQUIREMENT: "Requirement",
-    }
-)
-_BY_SOURCE: Mapping[str, Category] = MappingProxyType(
-    {
-        **dict.fromkeys(("correctness", "adversarial", "reliability"), Category.BUG),
-        "security": Category.SECURITY,
-        "performance": Category.PERFORMANCE,
-        **dict.fromkeys(("api-contract", "api-patterns"), Category.API_CONTRACT),
-        "data-migrations": Category.DATA_LOSS,
-        **dict.fromkeys(("testing", "qa"), Category.TEST_GAP),
-        "docs": Category.DOCS_GAP,
-        **dict.fromkeys(("maintainability", "project-standards", "simplify"), Category.MAINTAINABILITY),
-        **dict.fromkeys(("ci", "deployment"), Category.BUILD_RELEASE),
-        "pm": Category.PRODUCT,
-        "plan": Category.REQUIREMENT,
-        **dict.fromkeys(("races", "julik-races"), Category.CONCURRENCY),
-    }
-)
-_BY_NAME: Mapping[str, Category] = MappingProxyType(
-    {**{str(category): category for category in Category}, **_BY_SOURCE}
-)
-_BY_TAG: Mapping[str, Category] = MappingProxyType(
-    {
-        **_BY_NAME,
-        **dict.fromkeys(("cwe", "vulnerability"), Category.SECURITY),
-        "documentation": Category.DOCS_GAP,
-        **dict.fromkeys(("readability", "style"), Category.MAINTAINABILITY),
-    }
-)
+CATEGORY_LABEL: Mapping[Category, str] = {
+    Category.BUG: "Bug",
+    Category.SECURITY: "Security",
+    Category.PERFORMANCE: "Performance",
+    Category.CONCURRENCY: "Concurrency",
+    Category.API_CONTRACT: "Design / API",
+    Category.DATA_LOSS: "Data loss",
+    Category.TEST_GAP: "Coverage",
+    Category.DOCS_GAP: "Doc",
+    Category.BUILD_RELEASE: "Build / release",
+    Category.MAINTAINABILITY: "Maintainability / Style",
+    Category.PRODUCT: "Product",
+    Category.REQUIREMENT: "Requirement",
+}
+_BY_SOURCE: Mapping[str, Category] = {
+    **dict.fromkeys(("correctness", "adversarial", "reliability"), Category.BUG),
+    "security": Category.SECURITY,
+    "performance": Category.PERFORMANCE,
+    **dict.fromkeys(("api-contract", "api-patterns"), Category.API_CONTRACT),
+    "data-migrations": Category.DATA_LOSS,
+    **dict.fromkeys(("testing", "qa"), Category.TEST_GAP),
+    "docs": Category.DOCS_GAP,
+    **dict.fromkeys(("maintainability", "project-standards", "simplify"), Category.MAINTAINABILITY),
+    **dict.fromkeys(("ci", "deployment"), Category.BUILD_RELEASE),
+    "pm": Category.PRODUCT,
+    "plan": Category.REQUIREMENT,
+    **dict.fromkeys(("races", "julik-races"), Category.CONCURRENCY),
+}
+_BY_NAME: Mapping[str, Category] = {
+    **_BY_SOURCE,
+    **{"-".join(label.lower().replace("/", " ").split()): category for category, label in CATEGORY_LABEL.items()},
+    **{str(category): category for category in Category},
+}
+_BY_TAG: Mapping[str, Category] = {
+    **_BY_NAME,
+    **dict.fromkeys(("cwe", "vulnerability"), Category.SECURITY),
+    "documentation": Category.DOCS_GAP,
+    **dict.fromkeys(("readability", "style"), Category.MAINTAINABILITY),
+}
 _SECURITY_TOOLS = frozenset(
     ("bandit", "brakeman", "checkov", "gitleaks", "gosec", "njsscan", "snyk", "tfsec", "trivy", "trufflehog")
 )
-_BY_PREFIX: Mapping[str, Category] = MappingProxyType(
-    {
-        "S": Category.SECURITY,
-        **dict.fromkeys(("F", "B", "PLE"), Category.BUG),
-        **dict.fromkeys(("D", "DOC"), Category.DOCS_GAP),
-        "PERF": Category.PERFORMANCE,
-        "ASYNC": Category.CONCURRENCY,
-    }
-)  # of the rules of ruff and flake8
+_BY_PREFIX: Mapping[str, Category] = {
+    "S": Category.SECURITY,
+    **dict.fromkeys(("F", "B", "PLE"), Category.BUG),
+    **dict.fromkeys(("D", "DOC"), Category.DOCS_GAP),
+    "PERF": Category.PERFORMANCE,
+    "ASYNC": Category.CONCURRENCY,
+}  # of the rules of ruff and flake8
 _RULE_CODE = re.compile(r"([A-Z]+)\d+")
 _TAG_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
+
+
+def severity_of_word(word: str) -> Severity | None:
+    """The severity that a reviewer or tool means by a word; None for any other word."""
+    return _SEVERITY_OF_WORD.get(word.lower())
 
 
 def confidence_from_anchor(anchor: int) -> Confidence:
@@ -139,12 +144,16 @@ def confidence_to_fraction(confidence: Confidence) -> float:
     return _FRACTIONS.get(confidence_to_anchor(confidence), 0.5)
 
 
+def category_of_name(name: str) -> Category | None:
+    """The category that a reviewer names, by its slug, its label or the domain that it belongs to."""
+    return _BY_NAME.get("-".join(name.lower().replace("_", " ").replace("/", " ").split()))
+
+
 def default_category(source: str) -> Category:
     """The category of what a reviewer, domain or stage finds, if it does not say."""
-    name = source.lower()
-    if name in _BY_NAME:
-        return _BY_NAME[name]
-    words = set(name.split("-"))
+    if category := category_of_name(source):
+        return category
+    words = set(re.split("[-_ ]", source.lower()))
     return next((category for word, category in _BY_SOURCE.items() if word in words), Category.BUG)
 
 

@@ -50,7 +50,7 @@ from pipeline.findings.model import (
     Link,
     Location,
     Observed,
-    Strength,
+    Vote,
 )
 
 CAUSED = "caused_by"
@@ -59,6 +59,7 @@ ABSENT = 2  # passes without a report, after which a finding whose text is gone 
 _MAX_LINES = 400  # lines of a finding that are looked at
 _REPORTED_FIELDS = (
     *("title", "plain_title", "impact", "fix", "reproduction", "min_fix_scope", "regression_tests", "scope"),
+    "why_it_works",
     *("category", "severity", "confidence", "autofix_class", "owner", "agreement", "pre_existing"),
 )
 _FLAGS = ("requires_verification", "system_breaking")  # one report that says so is enough
@@ -76,10 +77,10 @@ def dismissed_drafts(ledger: Ledger, matches: Iterable[Match], drafts: Sequence[
         if _reopening_reason(whole, known, drafts[one.draft], at):
             reopened.add(whole.id)
         covered[one.draft] = whole.id
+    held = {index: ledger.findings[id] for index, id in covered.items() if id not in reopened}
     return {
-        index: f"known as {id} and dismissed: {_dismissal_reason(ledger.findings[id])}"
-        for index, id in covered.items()
-        if id not in reopened
+        index: f"known as {known.id} and dismissed: {(known.suppression and known.suppression.reason) or known.state}"
+        for index, known in held.items()
     }
 
 
@@ -118,18 +119,21 @@ class _PassEvents:
             self.found[one.draft] = replace(self.decisions.whole(one.draft), id=self.ledger.leader(one.known))
         for one in kept:
             known, whole = self.ledger.findings[one.known], self.ledger.findings[self.ledger.leader(one.known)]
+            own, draft = self.decisions.drafts[one.draft], self.decisions.whole(one.draft)
             dismissed = one.draft in self.decisions.dismissed
-            if known is whole:
-                draft = self.decisions.clusters.get(one.draft, self.decisions.drafts[one.draft])
-                self._reported(known, draft, one.strength, dismissed=dismissed)
-            else:
-                draft = self.decisions.drafts[one.draft]
-                self._reported(known, draft, one.strength, dismissed=False)
+            if known is not whole:
+                self._reported(known, _updates(known, own), one, own.votes)
                 if whole.id in direct:
                     continue
-                direct.add(whole.id)
-                draft = self.decisions.whole(one.draft)
-                self._leader_reported(whole, draft, one)
+                direct.add(whole.id)  # only a member was reported: the leader's text stays, and it becomes no milder
+                worse = draft.severity.rank < whole.severity.rank and not dismissed
+                changes = {"severity": draft.severity, "gate": draft.gate} if worse else {}
+                self._reported(whole, changes, one, note=f"seen as {known.id}")
+            elif dismissed:
+                note = f"re-raised, suppressed: {known.state}"
+                self._reported(known, _identity(known, draft), one, draft.votes, note)
+            else:
+                self._reported(known, _updates(known, draft), one, draft.votes)
             if not dismissed:
                 self._change_state(whole, known, draft)
 
@@ -141,7 +145,16 @@ class _PassEvents:
             draft = self.decisions.clusters.get(index, self.decisions.drafts[index])
             id = finding_id(draft.signature, taken)
             taken.add(id)
-            raised = self._raise(id, draft)
+            raised = replace(
+                draft,
+                id=id,
+                pass_id=self.passed.id,
+                aliases=_union((), (draft.fingerprints.get(VERDICT, ""),)),
+                late=self.code.is_late(draft.location, self.passed, self.ledger),
+                created_at=self.at,
+                updated_at=self.at,
+            )
+            self.events.append(FindingRaised(at=self.at, finding=raised))
             self.found[index] = self.found[leaders[index]] if index in leaders else raised
             if index in leaders:
                 self._link(id, DUPLICATE_OF, self.found[index].id, CLUSTERED)
@@ -151,7 +164,10 @@ class _PassEvents:
                 self._link(id, MAY_BE, may_be, f"{doubtful[index].strength} match")
 
     def not_reported(self, known: Finding) -> None:
-        """Record that a known finding was not reported by a pass that would have reported it."""
+        """Record that a known finding was not reported by a pass that would have reported it.
+
+        A fix is claimed for one whose lines have changed, and a look proposed at one that is absent and gone.
+        """
         path = self.code.path_now(known)
         if known.state is FindingState.VERIFIED_FIXED or joined_to(known) or not self.scope.expects(known, path):
             return
@@ -161,12 +177,8 @@ class _PassEvents:
             tool = any(vote.tool for vote in known.votes)
             state = FindingState.VERIFIED_FIXED if tool else FindingState.FIX_CLAIMED
             self._set_state(known, state, f"{', '.join(known.sources)} gave a whole answer, and it is not in it")
-        elif not known.state.dismissed:
-            self._doubt(known, self.code.page(path))
-
-    def _doubt(self, known: Finding, source: SourceFile | None) -> None:
-        """Claim a fix for a finding whose lines have changed, and propose a look at one that is absent and gone."""
-        absent = known.absent_passes + 1
+            return
+        source, absent = self.code.page(path), known.absent_passes + 1
         proposed = absent >= ABSENT and text_removed(known, source)
         if known.state.active and lines_unchanged(known, source) is False:
             note = "its lines were changed, and nobody reported it again"
@@ -175,34 +187,29 @@ class _PassEvents:
             note = "absent twice and its text is gone; propose verify"
             self._set_state(known, FindingState.FIX_CLAIMED, note)
 
-    def _reported(self, known: Finding, draft: Finding, strength: Strength, *, dismissed: bool) -> None:
-        changes = _changed_fields(known, _identity(known, draft) if dismissed else updates(known, draft))
+    def _reported(
+        self, known: Finding, new: Mapping[str, Any], one: Match, votes: Iterable[Vote] = (), note: str = ""
+    ) -> None:
+        """Record a report of a known finding, with the votes and the values that it did not have."""
+        changed = {name: value for name, value in new.items() if value != getattr(known, name)}
+        was, now = known.location, replace(known, **changed).location
+        if was and now and (was.path, was.start) != (now.path, now.start):
+            observed = Observed.MOVED
+        else:
+            observed = Observed.UPDATED if changed.keys() - _IDENTITY else Observed.UNCHANGED
+        if "fingerprints" in changed:
+            prints = new["fingerprints"].items()
+            changed["fingerprints"] = {name: value for name, value in prints if known.fingerprints.get(name) != value}
         self.events.append(
             ReportedAgain(
                 at=self.at,
                 id=known.id,
                 pass_id=self.passed.id,
-                observed=_observed(known, changes, draft),
-                strength=strength,
-                votes=tuple(vote for vote in draft.votes if vote not in known.votes),
-                changes=changes,
-                note=f"re-raised, suppressed: {known.state}" if dismissed else "",
-            )
-        )
-
-    def _leader_reported(self, leader: Finding, draft: Finding, one: Match) -> None:
-        """A leader that only a member was reported for: its text stays, and it becomes no milder."""
-        worse = draft.severity.rank < leader.severity.rank and one.draft not in self.decisions.dismissed
-        changes = {"severity": draft.severity, "gate": draft.gate} if worse else {}
-        self.events.append(
-            ReportedAgain(
-                at=self.at,
-                id=leader.id,
-                pass_id=self.passed.id,
-                observed=Observed.UPDATED if worse else Observed.UNCHANGED,
+                observed=observed,
                 strength=one.strength,
-                changes=_changed_fields(leader, changes),
-                note=f"seen as {one.known}",
+                votes=tuple(vote for vote in votes if vote not in known.votes),
+                changes=replace(known, **changed).model_dump(mode="json", include=set(changed)),
+                note=note,
             )
         )
 
@@ -222,22 +229,6 @@ class _PassEvents:
             case FindingState.FALSE_POSITIVE | FindingState.WONT_FIX:
                 reason = _reopening_reason(known, reported, draft, self.at)
                 self._set_state(known, FindingState.REOPENED, reason)
-
-    def _raise(self, id: FindingId, draft: Finding) -> Finding:
-        names = (*draft.aliases, draft.fingerprints.get(VERDICT, ""))
-        finding = replace(
-            draft,
-            id=id,
-            pass_id=self.passed.id,
-            task=draft.task or self.passed.task,
-            aliases=tuple(dict.fromkeys(name for name in names if name)),
-            observed=Observed.NEW,
-            late=self.code.is_late(draft.location, self.passed, self.ledger),
-            created_at=self.at,
-            updated_at=self.at,
-        )
-        self.events.append(FindingRaised(at=self.at, finding=finding))
-        return finding
 
     def _set_state(self, known: Finding, state: FindingState, note: str) -> None:
         by, pass_id = Actor.ORCHESTRATOR, self.passed.id
@@ -272,14 +263,10 @@ def _reopening_reason(known: Finding, reported: Finding, draft: Finding, at: str
     return ""
 
 
-def _dismissal_reason(known: Finding) -> str:
-    return (known.suppression and known.suppression.reason) or str(known.state)
-
-
 # --- what a report changes in a known finding ------------------------------------------------------------------------
 
 
-def updates(known: Finding, draft: Finding) -> dict[str, Any]:
+def _updates(known: Finding, draft: Finding) -> dict[str, Any]:
     """The fields of a known finding after a report. Silence erases nothing; evidence and names only grow."""
     fields = {name: value for name in _REPORTED_FIELDS if (value := getattr(draft, name)) not in (None, "", ())}
     fields |= {name: True for name in _FLAGS if getattr(draft, name)}
@@ -293,7 +280,7 @@ def updates(known: Finding, draft: Finding) -> dict[str, Any]:
 
 def _identity(known: Finding, draft: Finding) -> dict[str, Any]:
     """Locations, evidence and names after a report."""
-    names = (draft.fingerprints.get(VERDICT, ""), *draft.aliases, "" if quotes_no_code(draft) else draft.signature)
+    names = (draft.fingerprints.get(VERDICT, ""), "" if quotes_no_code(draft) else draft.signature)
     return {
         "locations": draft.locations or known.locations,
         "evidence": tuple({_evidence_key(item): item for item in (*known.evidence, *draft.evidence)}.values()),
@@ -323,22 +310,6 @@ def _not_milder(known: Finding, draft: Finding) -> dict[str, Any]:
     if draft.autofix_class is AutofixClass.ADVISORY:
         kept["autofix_class"] = known.autofix_class
     return kept
-
-
-def _changed_fields(known: Finding, new: Mapping[str, Any]) -> dict[str, Any]:
-    """The new values that differ from the known ones, as JSON values; of fingerprints only those that differ."""
-    changed = {name: value for name, value in new.items() if value != getattr(known, name)}
-    if "fingerprints" in changed:
-        prints = changed["fingerprints"].items()
-        changed["fingerprints"] = {name: value for name, value in prints if known.fingerprints.get(name) != value}
-    return replace(known, **changed).model_dump(mode="json", include=set(changed))
-
-
-def _observed(known: Finding, changed: Iterable[str], draft: Finding) -> Observed:
-    was, now = known.location, draft.location or known.location
-    if was and now and (was.path, was.start) != (now.path, now.start):
-        return Observed.MOVED
-    return Observed.UPDATED if set(changed) - _IDENTITY else Observed.UNCHANGED
 
 
 def _evidence_key(evidence: Evidence) -> tuple[str, str, str]:

@@ -188,8 +188,9 @@ def merge_findings(
             help = "merge only findings that are both open, or decide about this one with: awf findings triage"
             raise AwfError(f"{finding.id} is {finding.state}, but {leader.id} is {leader.state}", help=help)
         moved = ledger.members(finding.id)
+        link = Link(kind=DUPLICATE_OF, to=leader.id, note=note)
         events += _unlink(moved, at, note)
-        events += [_link(one, leader, at, note) for one in (finding, *moved)]
+        events += [LinkAdded(at=at, id=one.id, link=link) for one in (finding, *moved)]
     return events
 
 
@@ -202,10 +203,6 @@ def split_findings(ledger: Ledger, findings: Iterable[Finding], at: str, note: s
             raise AwfError(f"{finding.id} is not merged with another finding", help="awf findings show lists members")
         apart |= {one.id: one for one in merged}
     return _unlink(list(apart.values()), at, note)
-
-
-def _link(finding: Finding, leader: Finding, at: str, note: str) -> LinkAdded:
-    return LinkAdded(at=at, id=finding.id, link=Link(kind=DUPLICATE_OF, to=leader.id, note=note))
 
 
 def _unlink(findings: Sequence[Finding], at: str, note: str) -> list[LinkRemoved]:
@@ -223,8 +220,8 @@ class StaleReason(StrEnum):
 
 def find_stale_dismissals(
     ledger: Ledger, root: Path, environment: Mapping[str, str], at: str
-) -> dict[FindingId, tuple[StaleReason, ...]]:
-    """The dismissed findings whose dismissal may be removed, and why. Nothing is changed."""
+) -> dict[FindingId, dict[StaleReason, str]]:
+    """The dismissed findings whose dismissal may be removed, and why, in words as well. Nothing is changed."""
     files = RepositoryFiles(root)
     maps = cache(lambda: line_maps(ledger, GitHistory(root, environment)))  # asks git, so only if a file is missing
 
@@ -242,31 +239,15 @@ def find_stale_dismissals(
             hashes = line_hashes(lines.path(finding.location.path))
         return hashes is None or digest.removeprefix(_LINE_DIGEST) not in hashes
 
-    def reasons(finding: Finding) -> Iterator[StaleReason]:
+    def reasons(finding: Finding) -> Iterator[tuple[StaleReason, str]]:
         expires = finding.suppression.expires if finding.suppression else ""
         if expires and at[: len(expires)] > expires:
-            yield StaleReason.EXPIRED
+            yield StaleReason.EXPIRED, f"it expired on {expires}"
         if code_is_gone(finding):
-            yield StaleReason.CHANGED
-        if _unmatched_in(finding):
-            yield StaleReason.UNMATCHED
+            yield StaleReason.CHANGED, "the code it was made for is gone"
+        last = next((change for change in reversed(finding.history) if change.what in _SIGHTINGS), None)
+        if last and last.what == "absent":
+            yield StaleReason.UNMATCHED, f"{last.pass_id} covered the file and did not report it"
 
-    found = {finding.id: tuple(reasons(finding)) for finding in ledger if finding.state.dismissed}
+    found = {finding.id: dict(reasons(finding)) for finding in ledger if finding.state.dismissed}
     return {id: why for id, why in found.items() if why}
-
-
-def describe_stale(finding: Finding, reason: StaleReason) -> str:
-    """Why the dismissal of a finding is stale, in words."""
-    match reason:
-        case StaleReason.EXPIRED:
-            return f"it expired on {finding.suppression.expires}" if finding.suppression else "it expired"
-        case StaleReason.CHANGED:
-            return "the code it was made for is gone"
-        case StaleReason.UNMATCHED:
-            return f"{_unmatched_in(finding)} covered the file and did not report it"
-
-
-def _unmatched_in(finding: Finding) -> str:
-    """The last pass that covered a finding and did not report it, if it was dismissed by then."""
-    last = next((change for change in reversed(finding.history) if change.what in _SIGHTINGS), None)
-    return last.pass_id if last and last.what == "absent" else ""

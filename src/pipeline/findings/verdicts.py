@@ -8,11 +8,12 @@ from enum import StrEnum
 from pipeline.engine.outcome import Status
 from pipeline.findings.events import Coverage, Pass, ReviewerVerdict
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import AutofixClass, Category, Finding, Gate, Severity
+from pipeline.findings.model import AutofixClass, Category, Finding, Gate, ReportStatus, Severity
 
 BLOCK = "BLOCK"
 RECORD = "record"  # the key of a pass's `ext` with additional fields of its record
 TREE_CHANGED = "x_tree_changed"
+_NO_ANSWER = Coverage(reviewers={"": ReportStatus.MISSING})  # nothing was reviewed
 
 
 class Verdict(StrEnum):
@@ -42,7 +43,7 @@ class Readiness(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """All verdicts on the same findings."""
+    """All verdicts on the same findings. Without a readable answer of every reviewer, each is a failure."""
 
     verdict: Verdict  # a claimed fix counts as a fix
     after_verification: Verdict  # a claimed fix does not count
@@ -50,16 +51,6 @@ class Verdicts:
     readiness: Readiness
     complete: bool  # whether every reviewer gave a readable answer
     summary: dict[str, int]  # active findings by severity, as a verdict file names them
-
-    @property
-    def stated(self) -> Verdict:
-        """The verdict for a file: at least FAIL if the pass is incomplete."""
-        return self.verdict if self.complete else at_least_fail(self.verdict)
-
-    @property
-    def gating(self) -> Verdict:
-        """The verdict for a condition: claimed fixes do not count, and an incomplete pass is at least FAIL."""
-        return self.after_verification if self.complete else at_least_fail(self.after_verification)
 
 
 def verdicts(
@@ -74,13 +65,19 @@ def verdicts(
     active = [finding for finding in own if finding.state.active]
     unverified = [finding for finding in own if finding.state.needs_attention]
     complete = coverage is None or coverage.complete
-    shipping = _shipping(unverified, said)
-    if shipping is Shipping.SHIP and not complete:
+    verdict, after_verification = file_verdict(active), file_verdict(unverified)
+    if not complete:
+        verdict, after_verification = at_least_fail(verdict), at_least_fail(after_verification)
+    if any(finding.gate.value is Gate.MUST for finding in unverified):
+        shipping = Shipping.BLOCK_ON_MUSTS
+    elif not complete or any(one.verdict == BLOCK for one in said):
         shipping = Shipping.BLOCK_ON_REJECTION
+    else:
+        shipping = Shipping.SHIP
     counts = Counter(finding.severity for finding in active)
     return Verdicts(
-        verdict=file_verdict(active),
-        after_verification=file_verdict(unverified),
+        verdict=verdict,
+        after_verification=after_verification,
         shipping=shipping,
         readiness=_readiness(unverified, fixes_applied=fixes_applied) if complete else Readiness.NOT_READY,
         complete=complete,
@@ -89,9 +86,9 @@ def verdicts(
 
 
 def ledger_verdicts(ledger: Ledger, passed: Pass | None = None) -> Verdicts:
-    """The verdicts on all findings, given who answered in a pass, or in the last one."""
+    """The verdicts on all findings, given who answered in a pass, or in the last one; incomplete without any pass."""
     last = passed or ledger.last
-    found = verdicts(ledger, ledger.coverage(passed), last.reviewer_verdicts if last else ())
+    found = verdicts(ledger, ledger.coverage(passed) or _NO_ANSWER, last.reviewer_verdicts if last else ())
     if last and tree_changed(last) and found.shipping is Shipping.SHIP:
         return replace(found, shipping=Shipping.BLOCK_ON_REJECTION)
     return found
@@ -123,14 +120,6 @@ def stage_status(active: Sequence[Finding]) -> Status:
     if any(finding.gate.value is Gate.MUST for finding in active):
         return Status.FAIL
     return Status.PARTIAL_SUCCESS if active else Status.SUCCESS
-
-
-def _shipping(active: Iterable[Finding], said: Iterable[ReviewerVerdict]) -> Shipping:
-    if any(finding.gate.value is Gate.MUST for finding in active):
-        return Shipping.BLOCK_ON_MUSTS
-    if any(verdict.verdict == BLOCK for verdict in said):
-        return Shipping.BLOCK_ON_REJECTION
-    return Shipping.SHIP
 
 
 def _readiness(active: Sequence[Finding], *, fixes_applied: bool) -> Readiness:

@@ -107,7 +107,7 @@ def fix_without_findings(graph: Graph) -> Iterator[Problem]:
     sources = set(chain.from_iterable(_cursor_stages(graph, name) for name in reporting))
     informed = reachable_from(graph.successors, chain.from_iterable(graph.successors[source] for source in sources))
     for stage in stages:
-        fixes = isinstance(stage, LlmStage) and not stage.auto_status and _FIX_LIKE.search(stage.id)
+        fixes = isinstance(stage, LlmStage) and not is_review(stage) and _FIX_LIKE.search(stage.id)
         if fixes and informed.isdisjoint(_cursor_stages(graph, stage.id)):
             message = f'stage "{stage.id}" fixes findings, but no review or tool stage comes before it'
             yield Problem(stage.spans.node, message, "add a review or a tool stage before it", stage.id)
@@ -135,7 +135,7 @@ def bypassed_gate(graph: Graph) -> Iterator[Problem]:
 @warning("AWF110")
 def exit_past_review(graph: Graph) -> Iterator[Problem]:
     """An exit can be reached past a review that could not run."""
-    reviews = [stage for stage in graph.workflow.stages if isinstance(stage, LlmStage) and stage.auto_status]
+    reviews = [stage for stage in graph.workflow.stages if isinstance(stage, LlmStage) and is_review(stage)]
     reviewed = frozenset(chain.from_iterable(_cursor_stages(graph, stage.id) for stage in reviews))
     leaving: dict[str, list[Edge]] = defaultdict(list)
     for edge in edges(graph.workflow):

@@ -22,7 +22,7 @@ from pipeline.engine.ports import (
 )
 from pipeline.handlers.markers import StatusMarkers, length_problem, read_markers
 from pipeline.handlers.variables import expand_prompt
-from pipeline.language.model import UNCHOSEN, LlmStage, ModelChoice, choose_model
+from pipeline.language.model import UNCHOSEN, LlmStage, ModelChoice, choose_model, is_review, is_structured_review
 
 STATUS_REQUEST = """
 
@@ -38,7 +38,10 @@ REPEAT_REQUEST = """
 Your previous answer cannot be used: {problem}. Answer again, in full: the whole JSON object with every finding
 in it, none left out or shortened.
 """
+_NO_FINDINGS = "it has no JSON object with `findings`"
 SECOND_ANSWER = "again"  # the directory for what an agent writes when it is asked a second time
+_PASSED = "[STATUS: success]"
+_NOTHING_FOUND = '{"findings": [], "residual_risks": [], "testing_gaps": []}'
 _NO_STATUS = "the review gave no status"
 _FROM_BEST_TO_WORST = (Status.SUCCESS, Status.PARTIAL_SUCCESS, Status.RETRY, Status.FAIL)
 _CAUSES = {
@@ -81,6 +84,7 @@ class LlmHandler:
         now: Callable[[], float],
         defaults: AgentDefaults = AgentDefaults(),  # noqa: B008 - it is frozen
         read_answer: ReadAnswer = lambda *_: None,
+        answer_format: Callable[[LlmStage], str] = lambda _: "",
     ) -> None:
         self._choose_backend = choose_backend
         self._summary = summary
@@ -88,6 +92,7 @@ class LlmHandler:
         self._now = now
         self._defaults = defaults
         self._read_answer = read_answer
+        self._answer_format = answer_format
         self._quota_resets: dict[tuple[str, str | None], float] = {}  # by agent and model
 
     async def run(self, job: Job) -> Outcome:
@@ -106,7 +111,7 @@ class LlmHandler:
         results = [await self._ask(backend, request, job)]
         outcome = self._judge(job, stage, results, backend.name)
         if outcome.failure and outcome.failure.kind is FailureClass.PROTOCOL:
-            request = _second_request(request, results[0].session, outcome.reason)
+            request = _second_request(request, results[0].session, outcome.reason, self._answer_format(stage))
             results.append(await self._ask(backend, request, job))
             outcome = self._judge(job, stage, results, backend.name)
 
@@ -121,8 +126,8 @@ class LlmHandler:
     def _prompt(self, job: Job, stage: LlmStage) -> str:
         parts = [stage.prompt] if stage.prompt is not None else [job.state.prompts[path] for path in stage.prompt_file]
         own = "\n\n".join(expand_prompt(part, job.state.goal, job.context).strip() for part in parts)
-        summary = self._summary(job).strip()
-        return f"{summary}\n\n{own}\n" if summary else f"{own}\n"
+        texts = (self._summary(job), own, self._answer_format(stage))
+        return "\n\n".join(text.strip() for text in texts if text.strip()) + "\n"
 
     def _request(self, job: Job, stage: LlmStage, choice: ModelChoice, backend: Backend, prompt: str) -> AgentRequest:
         if stage.timeout:  # a stage's own limit covers all of its time, silent or not
@@ -133,10 +138,10 @@ class LlmHandler:
             stage=stage.id,
             visit=job.visit,
             attempt=job.attempt,
-            review=stage.auto_status,
             prompt=prompt,
             cwd=job.directory,
             artifacts=job.artifacts,
+            passing=_NOTHING_FOUND if is_structured_review(stage) else _PASSED if is_review(stage) else "",
             model=choice.model,
             provider=choice.provider,
             reasoning_effort=choice.reasoning_effort,
@@ -154,17 +159,19 @@ class LlmHandler:
 
     def _judge(self, job: Job, stage: LlmStage, results: Sequence[AgentResult], backend: str) -> Outcome:
         assessment = None
-        if stage.auto_status and results[-1].status is AgentStatus.OK:
+        if is_review(stage) and results[-1].status is AgentStatus.OK:
             texts = [result.text for result in results]
             problem = next(filter(None, map(length_problem, texts)), "")
             assessment = Assessment(problem=problem) if problem else self._read_answer(job, texts)
         return judge_results(stage, results, backend, assessment, job.elapsed())
 
 
-def _second_request(first: AgentRequest, session: AgentSession | None, problem: str) -> AgentRequest:
+def _second_request(
+    first: AgentRequest, session: AgentSession | None, problem: str, answer_format: str
+) -> AgentRequest:
     """Ask again for an answer that can be read: in the agent's session, or with the whole prompt if it keeps none."""
     wish = STATUS_REQUEST if problem == _NO_STATUS else REPEAT_REQUEST.format(problem=problem)
-    prompt = wish if session else first.prompt + wish
+    prompt = f"{wish}\n{answer_format}" if session else first.prompt + wish
     return first._replace(prompt=prompt, artifacts=first.artifacts / SECOND_ANSWER, session=session)
 
 
@@ -186,11 +193,13 @@ def judge_results(
     if last.status is not AgentStatus.OK or not last.text.strip():
         return _fail(unread, _agent_failure(last, backend))
     markers = [read_markers(result.text) for result in results]
-    if not stage.auto_status:
+    if not is_review(stage):
         return _accept(unread, Status.SUCCESS, StatusSource.DEFAULT, markers[-1])
 
     stated = [(one.status, one) for one in markers if one.status is not None]
     claimed, worst = max(stated, key=lambda each: _FROM_BEST_TO_WORST.index(each[0]), default=(None, markers[-1]))
+    if assessment is None and is_structured_review(stage) and len(results) == 1:
+        assessment = Assessment(problem=_NO_FINDINGS)  # worth asking for once, even if it gives a status
     if assessment is None and claimed:
         return _accept(unread, claimed, StatusSource.MARKER, worst)
     if assessment is None:

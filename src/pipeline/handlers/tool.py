@@ -92,7 +92,7 @@ class ToolHandler:
 
 def tool_outcome(job: Job, result: ProcessResult) -> Outcome:
     """What the end of a command means."""
-    kind, reason = _explain(result)
+    kind, reason = describe_failure(result)
     failure = None
     if kind:
         failure = Failure(
@@ -115,7 +115,8 @@ def tool_outcome(job: Job, result: ProcessResult) -> Outcome:
     )
 
 
-def _explain(result: ProcessResult) -> tuple[FailureClass | None, str]:
+def describe_failure(result: ProcessResult) -> tuple[FailureClass | None, str]:
+    """How a command failed, and why in one line; nothing if it succeeded."""
     match result.ending:
         case ExitReason.EXITED if result.exit_code == 0:
             return None, ""

@@ -13,6 +13,7 @@ from typing import Any
 
 from pipeline.engine.ports import JournalEntry, JournalError, UnknownRun
 from pipeline.engine.records import AnyRecord
+from pipeline.files import sync_directory
 from pipeline.journal import check_run_id, run_exists
 from pipeline.journal.codec import ATTACHMENT_ERRORS, damaged_record, decode, encode, pack_text, unpack_text
 from pipeline.journal.lock import LOCKS, lock_run
@@ -125,11 +126,7 @@ def create_store(directory: Path) -> None:
         except FileExistsError:
             return
     for changed in (directory, directory.parent):
-        descriptor = os.open(changed, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_directory(changed)
 
 
 def database_exists(path: Path) -> bool:

@@ -169,6 +169,14 @@ class FindingsFormat(StrEnum):
     MYPY = "mypy"
 
 
+class Lens(StrEnum):
+    """What a review looks at."""
+
+    CODE_REVIEW = "code-review"
+    QA = "qa"  # tests, and how the product behaves
+    PM = "pm"  # requirements, and what users get
+
+
 class Backoff(StrEnum):
     """How the wait between attempts grows."""
 
@@ -279,7 +287,7 @@ class BaseStage(Element):
 
 
 class LlmStage(BaseStage):
-    """A stage that prompts an agent. With `auto_status` it is a review: the answer decides its outcome."""
+    """A stage that prompts an agent. With `findings` or `auto_status` it is a review: its answer decides."""
 
     kind: Literal[StageKind.LLM] = StageKind.LLM
     prompt: str | None = None
@@ -290,10 +298,12 @@ class LlmStage(BaseStage):
     reasoning_effort: str | None = None
     backend: str | None = None
     access: Annotated[Access, Field(strict=False)] = Access.CODING
+    findings: Literal["review"] | None = None
     auto_status: Flag = False
+    reviewer: str | None = None
+    lens: Annotated[Lens, Field(strict=False)] = Lens.CODE_REVIEW
     goal_gate: bool = False
     response_key_base: str | None = None
-    lens: str | None = None
     summary_budget: SummaryBudget | None = None
     timeout: TimeLimit | None = None
     on_error: Annotated[OnError, Field(strict=False)] = OnError.PAUSE
@@ -483,7 +493,12 @@ class Workflow(Element):
 
 def is_review(stage: BaseStage) -> bool:
     """Whether a stage's answer decides its outcome."""
-    return isinstance(stage, LlmStage) and stage.auto_status
+    return isinstance(stage, LlmStage) and (stage.auto_status or is_structured_review(stage))
+
+
+def is_structured_review(stage: BaseStage) -> bool:
+    """Whether a stage is asked for findings in the review format."""
+    return isinstance(stage, LlmStage) and stage.findings is not None
 
 
 def may_write(stage: BaseStage) -> bool:

@@ -70,6 +70,11 @@ def on_event(event: Event) -> None:
 
 
 @hookspec
+def answer_format(stage: BaseStage) -> str | None:
+    """What an agent is told about the form of its answer, after its prompt."""
+
+
+@hookspec
 def read_answer(job: Job, answers: Sequence[str]) -> Assessment | None:
     """What the answers of a review say, if they are machine-readable; two answers if it was asked again."""
 

@@ -119,6 +119,10 @@ class PluginManager:
         """Let plugins repair what a crash left behind."""
         self._call("on_resume", run_id=state.run_id)
 
+    def answer_format(self, stage: BaseStage) -> str:
+        """Return what a plugin tells an agent about the form of its answer; nothing if none does."""
+        return self._first("answer_format", str, stage=stage) or ""
+
     def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
         """Return what the answers of a review say; None if no plugin can read them."""
         found: Assessment | None = self._first("read_answer", Assessment, job=job, answers=answers)

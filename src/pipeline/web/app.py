@@ -20,10 +20,8 @@ from starlette.types import Receive, Scope, Send
 from pipeline.app.store import RunStore
 from pipeline.errors import AwfError
 from pipeline.redaction import redactor_of
-from pipeline.web import actions, finding, findings, run, runs, start, triage, visit
-from pipeline.web.html import ERROR_HANDLERS, WEB, error_page, render, url
+from pipeline.web import actions, finding, findings, page, run, runs, triage, visit
 from pipeline.web.security import ANY_HOST, AccessPolicy, SecurityMiddleware
-from pipeline.web.site import Site, current_site, current_store, serve_stores
 
 DEFAULT_PORT = 8765
 SEND_TIMEOUT = 20.0  # seconds for a page to take a message; after that it has to connect again
@@ -31,51 +29,39 @@ _SHUTDOWN_TIMEOUT = 2  # seconds for requests that are being answered when the s
 
 
 def create_app(
-    stores: Sequence[Path | RunStore],
-    *,
-    token: str,
-    host: str = "127.0.0.1",
-    port: int = DEFAULT_PORT,
-    read_only: bool = False,
-    host_names: Sequence[str] = (),
-    user: str = "",
-    environ: Mapping[str, str] | None = None,
+    stores: Sequence[Path | RunStore], policy: AccessPolicy, user: str, environ: Mapping[str, str]
 ) -> Starlette:
     """The dashboard for these stores; `app.state.site` is what its pages work with."""
-    policy = AccessPolicy(token, host, port, read_only, tuple(name.lower() for name in host_names))
     app = Starlette(
         routes=ROUTES,
-        middleware=[Middleware(SecurityMiddleware, policy=policy, refuse=error_page)],
-        exception_handlers=ERROR_HANDLERS,
+        middleware=[Middleware(SecurityMiddleware, policy=policy, refuse=page.error_page)],
+        exception_handlers=page.ERROR_HANDLERS,
         lifespan=_lifespan,
     )
-    redactor = redactor_of(environ or {})
-    app.state.site = Site(serve_stores(stores, redactor), read_only, user, redactor)
+    redactor = redactor_of(environ)
+    app.state.site = page.Site(page.serve_stores(stores, redactor), policy.read_only, user, redactor)
     return app
 
 
 def index(request: Request) -> Response:
-    """All stores; the runs of the only one if there is just one."""
-    stores = current_site(request).stores
-    if len(stores) == 1:
-        return RedirectResponse(url("s", *stores, "runs"), 303)
-    return render(request, "stores.html", {"stores": stores.values()})
-
-
-def store_index(request: Request) -> Response:
-    """The runs of a store."""
-    return RedirectResponse(url("s", current_store(request).name, "runs"), 303)
+    """All stores; the runs of one if it is the only one, or the address names it."""
+    stores = page.current_site(request).stores
+    names = [page.current_store(request).name] if request.path_params else list(stores)
+    if len(names) == 1:
+        return RedirectResponse(page.url("s", *names, "runs"), 303)
+    return page.render(request, "stores.html", {"stores": stores.values()})
 
 
 def connection(request: Request) -> Response:
     """The part of every page that says which part of a cluster does not answer."""
-    return render(request, "connection.html", {"store": current_store(request)})
+    page.current_store(request)
+    return page.render(request, "connection.html", {})
 
 
 async def events(request: Request) -> Response:
     """The messages after the position that a page has: that of its last message, or that at which it was made."""
     after = request.headers.get("last-event-id") or request.query_params.get("after", "")
-    return _EventStream(current_store(request).feed.listen(after), ping=15, send_timeout=SEND_TIMEOUT)
+    return _EventStream(page.current_store(request).feed.listen(after), ping=15, send_timeout=SEND_TIMEOUT)
 
 
 class _EventStream(EventSourceResponse):
@@ -87,14 +73,14 @@ class _EventStream(EventSourceResponse):
 
 
 # A page is a plain function: Starlette runs it in a thread. `finding` matches any name, so it comes after `triage`.
-_PAGES = (runs, run, visit, actions, findings, triage, finding, start)
+_PAGES = (runs, run, visit, actions, findings, triage, finding)
 ROUTES = [
-    Mount("/static", StaticFiles(directory=WEB / "static"), name="static"),
+    Mount("/static", StaticFiles(directory=page.WEB / "static"), name="static"),
     Route("/", index),
-    Route("/s/{store}", store_index),
+    Route("/s/{store}", index),
     Route("/s/{store}/connection", connection),
     Route("/s/{store}/events", events),
-    *(route for page in _PAGES for route in page.ROUTES),
+    *(route for module in _PAGES for route in module.ROUTES),
 ]
 
 
@@ -121,16 +107,8 @@ class Server(uvicorn.Server):
         number, token, name = self.listener.getsockname()[1], secrets.token_urlsafe(32), socket.gethostname()
         shown = name if host in ANY_HOST else f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{number}/?token={token}"
-        self._app = create_app(
-            stores,
-            token=token,
-            host=host,
-            port=number,
-            read_only=read_only,
-            host_names=(name,),
-            user=user,
-            environ=os.environ,
-        )
+        policy = AccessPolicy(token, host, number, read_only, (name.lower(),))
+        self._app = create_app(stores, policy, user, os.environ)
         config = uvicorn.Config(
             self._app,
             access_log=False,

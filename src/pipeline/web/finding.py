@@ -11,36 +11,21 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pipeline.app.findings.explanation import last_seen
 from pipeline.app.findings.ledger import suggest_finding
 from pipeline.findings.evidence import RepositoryFiles
-from pipeline.findings.formats.json_export import finding_record
+from pipeline.findings.explanation import last_seen
+from pipeline.findings.formats.strict_json import finding_record
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger
 from pipeline.findings.model import Evidence, Finding
-from pipeline.findings.triage import STATUSES
 from pipeline.redaction import Redactor
 from pipeline.text import REPLACEMENT, is_control
 from pipeline.web.findings import read_query
-from pipeline.web.html import error_page, render, url
-from pipeline.web.site import current_site, current_store, wants_json
+from pipeline.web.page import current_site, current_store, error_page, render, url, wants_json
 
 _CONTEXT = 4  # lines before and after
 _MAX_LINES = 60  # of one excerpt
 _MAX_LENGTH = 400  # characters of a line
 _MAX_EXCERPTS = 8
-_SECRET = "These lines contain a secret and are not shown."  # noqa: S105 - no password
-_MISSING = "The repository has no such file now, or none that can be shown."
-_SHORTER = "The file has only {} lines now."
-_CHANGED = "The quoted text is not on these lines now: the file has changed."
-
-
-@dataclass(frozen=True, slots=True)
-class ExcerptLine:
-    """One line of a file."""
-
-    number: int
-    text: str
-    hit: bool  # whether the finding is about it
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +33,15 @@ class Excerpt:
     """Some lines of a file as they are now, or why they are not shown."""
 
     evidence: Evidence
-    lines: tuple[ExcerptLine, ...] = ()
+    lines: tuple[tuple[int, str, bool], ...] = ()  # number, text, and whether the finding is about it
     note: str = ""
 
 
 def finding(request: Request) -> Response:
     """The page, or the whole record as JSON."""
     store, name = current_store(request), request.path_params["name"]
-    position = store.feed.position
     run_id = read_query(request, store).run
-    ledger = store.reader.findings(run_id).snapshot.ledger
+    ledger = store.findings(run_id).snapshot.ledger
     found = ledger.find(name)
     if found is None:
         help = f"{suggest_finding(name, ledger)}."
@@ -66,18 +50,14 @@ def finding(request: Request) -> Response:
         return JSONResponse(finding_record(found, ledger))
     leader = ledger.leader(found.id)
     values = {
-        "store": store,
-        "here": "findings",
-        "position": position,
         "finding": found,
         "ledger": ledger,
-        "excerpts": read_excerpts(found, store.reader.root, current_site(request).redactor),
+        "excerpts": read_excerpts(found, store.root, current_site(request).redactor),
         "texts": [item.raw for item in found.evidence if not item.path and item.raw],
         "leader": ledger.findings[leader] if leader != found.id else None,
         "members": ledger.members(found.id),
         "links": list(_links(found, ledger)),
         "last_seen": last_seen(found),
-        "statuses": STATUSES,
         "run_id": run_id,
         "live": url("s", store.name, "findings", found.number, run=run_id, part="details"),
     }
@@ -103,33 +83,27 @@ def read_excerpts(finding: Finding, root: Path, redactor: Redactor) -> list[Exce
             named.setdefault((item.path, item.start), item)
     files, excerpts = RepositoryFiles(root), list[Excerpt]()
     for item in list(named.values())[:_MAX_EXCERPTS]:
-        lines = files.lines(item.path)
-        excerpts.append(Excerpt(item, note=_MISSING) if lines is None else _build_excerpt(item, lines, redactor))
+        excerpts.append(_build_excerpt(item, files.lines(item.path), redactor))
     return excerpts
 
 
-def _build_excerpt(item: Evidence, source: Sequence[str], redactor: Redactor) -> Excerpt:
+def _build_excerpt(item: Evidence, source: Sequence[str] | None, redactor: Redactor) -> Excerpt:
+    if source is None:
+        return Excerpt(item, note="The repository has no such file now, or none that can be shown.")
     if item.start is None:
         return Excerpt(item)
     if item.start > len(source):
-        return Excerpt(item, note=_SHORTER.format(len(source)))
+        return Excerpt(item, note=f"The file has only {len(source)} lines now.")
+    redacted = redactor.text("\n".join(source)).split("\n")  # of the whole file: a secret may span several lines
+    if len(redacted) != len(source):
+        return Excerpt(item, note="These lines contain a secret and are not shown.")
     last = min(max(item.end or item.start, item.start), len(source))
     first, until = max(item.start - _CONTEXT, 1), min(last + _CONTEXT, len(source), item.start + _MAX_LINES)
-    redacted = _redact_lines(source, redactor)
-    if redacted is None:
-        return Excerpt(item, note=_SECRET)
     lines = tuple(
-        ExcerptLine(number, _visible(redacted[number - 1]), hit=item.start <= number <= last)
-        for number in range(first, until + 1)
+        (number, _visible(redacted[number - 1]), item.start <= number <= last) for number in range(first, until + 1)
     )
-    return Excerpt(item, lines, "" if _is_quoted(item.quote, source[item.start - 1 : last]) else _CHANGED)
-
-
-def _redact_lines(lines: Sequence[str], redactor: Redactor) -> Sequence[str] | None:
-    """The lines of a file without secrets, any of which may span several lines; None if that moved other lines."""
-    whole = "\n".join(lines)
-    redacted = redactor.text(whole).split("\n")
-    return redacted if len(redacted) == len(lines) else None
+    quoted = _is_quoted(item.quote, source[item.start - 1 : last])
+    return Excerpt(item, lines, "" if quoted else "The quoted text is not on these lines now: the file has changed.")
 
 
 def _is_quoted(quote: str, lines: Sequence[str]) -> bool:

@@ -1,10 +1,8 @@
 """The findings of a store: most important first, by filters, a hundred a page; and as a download."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from math import ceil
-from typing import TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -14,45 +12,40 @@ from starlette.routing import Route
 from pipeline.app.findings.queries import STATE_GROUPS, FindingFilter, finding_row, parse_states
 from pipeline.findings.formats import FORMATS
 from pipeline.findings.model import FindingState, Gate, Severity
-from pipeline.findings.triage import STATUSES
-from pipeline.web.html import render, url
-from pipeline.web.site import ServedStore, current_store, parse_number, wants_json
+from pipeline.web.page import ServedStore, current_store, parse_number, render, url, wants_json
 
 PAGE_SIZE = 100
 DEFAULT_STATE = "outstanding"
-STATES = (*(name for name in STATE_GROUPS if name != "all"), *map(str, FindingState), "all")
-DOWNLOADS = {  # by format: what it is called, and its file name and media type
-    format.name: (format.label, format.file_name, format.media_type) for format in FORMATS.values() if format.label
+CHOICES = {  # the values of filters that are the same in every store
+    "state": (*(name for name in STATE_GROUPS if name != "all"), *map(str, FindingState), "all"),
+    "severity": tuple(map(str, Severity)),
+    "gate": tuple(map(str, Gate)),
 }
+DOWNLOADS = {name: format for name, format in FORMATS.items() if format.label}
 _MAX_SUGGESTED_FILES = 500
-_TEXT_FIELDS = ("run", "severity", "gate", "file", "stage", "reviewer")  # of an address and of a query
-
-E = TypeVar("E", bound=StrEnum)
+_FILTERS = ("state", "severity", "gate", "file", "stage", "reviewer", "q", "run")
 
 
 @dataclass(frozen=True, slots=True)
 class FindingsQuery:
     """The filters that an address names; an empty one filters nothing."""
 
-    state: str = DEFAULT_STATE
+    state: str = ""  # empty for what needs attention
     severity: str = ""
     gate: str = ""
     file: str = ""
     stage: str = ""
     reviewer: str = ""
-    words: str = ""
-    page: int = 1
+    q: str = ""
     run: str = ""  # whose findings, where each run has its own
+    page: int = 1
 
     @classmethod
     def parse(cls, fields: Mapping[str, str]) -> "FindingsQuery":
         """Read the filters of an address."""
-        return cls(
-            state=fields.get("state") or DEFAULT_STATE,
-            words=fields.get("q", "").strip(),
-            page=parse_number(fields.get("page", "")) or 1,
-            **{name: fields.get(name, "").strip() for name in _TEXT_FIELDS},
-        )
+        values = {name: fields.get(name, "").strip() for name in _FILTERS}
+        state = "" if values["state"] == DEFAULT_STATE else values["state"]
+        return cls(**values | {"state": state}, page=parse_number(fields.get("page", "")) or 1)
 
     @property
     def is_default(self) -> bool:
@@ -61,23 +54,22 @@ class FindingsQuery:
 
     def fields(self) -> dict[str, str]:
         """The filters as fields of an address, without the page."""
-        state = "" if self.state == DEFAULT_STATE else self.state
-        return {"state": state, **{name: getattr(self, name) for name in _TEXT_FIELDS}, "q": self.words}
+        return {name: getattr(self, name) for name in _FILTERS}
 
     def filter(self) -> FindingFilter:
         """The filter for findings; raises a 400 for an unknown state, severity or gate."""
-        try:
-            states = parse_states((self.state,))
-        except ValueError:
-            raise _unknown_value("state", self.state, STATES) from None
+        for name, known in CHOICES.items():
+            value = getattr(self, name)
+            if value and value.replace("-", "_") not in known:
+                raise HTTPException(400, f'Unknown {name} "{value}"; choose one of {", ".join(known)}.')
         return FindingFilter(
-            states=states,
-            severities=_parse_enum(Severity, self.severity),
-            gates=_parse_enum(Gate, self.gate),
+            states=parse_states((self.state or DEFAULT_STATE,)),
+            severities=frozenset(map(Severity, self.severity.split())),
+            gates=frozenset(map(Gate, self.gate.split())),
             files=(self.file,) if self.file else (),
             stages=frozenset({self.stage} - {""}),
             reviewers=frozenset({self.reviewer} - {""}),
-            words=tuple(self.words.split()),
+            words=tuple(self.q.split()),
         )
 
 
@@ -85,8 +77,7 @@ def findings(request: Request) -> Response:
     """The page, or the same as JSON."""
     store = current_store(request)
     query = read_query(request, store)
-    position = store.feed.position  # before the ledger is read, so that no later line is missed
-    view = store.reader.findings(query.run)
+    view = store.findings(query.run)
     matching = list(filter(query.filter().matches, view.findings))
     shown = matching[(query.page - 1) * PAGE_SIZE : query.page * PAGE_SIZE]
     pages = max(1, ceil(len(matching) / PAGE_SIZE))
@@ -94,23 +85,17 @@ def findings(request: Request) -> Response:
         rows = [finding_row(finding, view.snapshot.ledger) for finding in shown]
         return JSONResponse({"findings": rows, "total": len(matching), "page": query.page, "pages": pages})
     values = {
-        "store": store,
-        "here": "findings",
-        "position": position,
         "query": query,
         "view": view,
         "rows": shown,
         "total": len(matching),
         "pages": pages,
         "choices": {
-            "state": STATES,
-            "severity": tuple(Severity),
-            "gate": tuple(Gate),
+            **CHOICES,
             "stage": view.stages,
             "reviewer": view.reviewers,
             "file": view.files[:_MAX_SUGGESTED_FILES],
         },
-        "statuses": STATUSES,
         "downloads": DOWNLOADS,
         "live": url("s", store.name, "findings", **query.fields(), page=query.page, part="rows"),
     }
@@ -119,34 +104,26 @@ def findings(request: Request) -> Response:
 
 def download(request: Request) -> Response:
     """All findings that the filters match, as a file."""
-    store, format = current_store(request), request.path_params["format"]
-    if format not in DOWNLOADS:
-        raise HTTPException(404, f'Unknown format "{format}"; choose one of {", ".join(DOWNLOADS)}.')
+    store, name = current_store(request), request.path_params["format"]
+    if name not in DOWNLOADS:
+        raise HTTPException(404, f'Unknown format "{name}"; choose one of {", ".join(DOWNLOADS)}.')
+    format = DOWNLOADS[name]
     query = read_query(request, store)
-    view = store.reader.findings(query.run)
-    text = FORMATS[format].write(filter(query.filter().matches, view.findings), view.snapshot.ledger)
-    _, name, media_type = DOWNLOADS[format]
-    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Type": media_type}
+    view = store.findings(query.run)
+    text = format.write(filter(query.filter().matches, view.findings), view.snapshot.ledger)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{format.file_name}"',
+        "Content-Type": format.media_type,
+    }
     return Response(text.encode(errors="replace"), headers=headers)
 
 
 def read_query(request: Request, store: ServedStore) -> FindingsQuery:
     """The filters that an address names; where each run has its own findings, by default those of the newest run."""
     query = FindingsQuery.parse(request.query_params)
-    if not store.on_cluster:
+    if store.cluster is None:
         return replace(query, run="")
-    return query if query.run else replace(query, run=next(iter(store.runs_with_findings), ""))
-
-
-def _parse_enum(kind: type[E], name: str) -> frozenset[E]:
-    try:
-        return frozenset({kind(name)}) if name else frozenset()
-    except ValueError:
-        raise _unknown_value(kind.__name__.lower(), name, kind) from None
-
-
-def _unknown_value(what: str, name: str, known: Iterable[str]) -> HTTPException:
-    return HTTPException(400, f'Unknown {what} "{name}"; choose one of {", ".join(known)}.')
+    return query if query.run else replace(query, run=next(iter(store.cluster.runs_with_findings()), ""))
 
 
 ROUTES = [Route("/s/{store}/findings", findings), Route("/s/{store}/findings/export/{format}", download)]

@@ -2,86 +2,86 @@
 
 import os
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from pipeline.app.history import AttemptEnd, RunNote, VisitRecord, running_visits
 from pipeline.app.overview import resume_commands
 from pipeline.app.store import PendingQuestion, find_question, load_records
 from pipeline.app.workspace_diff import WorkspaceDiff, diff_run
+from pipeline.engine.state import RunStatus, State
+from pipeline.graph.chart import Arrow, ArrowKey
+from pipeline.graph.svg import RunOverlay, StageMark, draw_run, place_chart
 from pipeline.journal.memory import MemoryMailbox
+from pipeline.language.edges import EdgeRole
 from pipeline.language.model import TriageStage, waits_for_person
 from pipeline.redaction import Redactor
-from pipeline.web.html import render, url
-from pipeline.web.run_chart import draw_chart
-from pipeline.web.site import ServedStore, Site, current_site, current_store, parse_number, wants_json
+from pipeline.text import plural
+from pipeline.web.page import GLYPHS, ServedStore, current_site, current_store, parse_number, render, url, wants_json
 from pipeline.web.store import RunSnapshot
-from pipeline.web.timeline import build_timeline
 
+PAGE_SIZE = 100  # visits and notes
+BAR_UNITS = 1000  # the width of all bars together
+_MIN_BAR = 6.0  # units; a shorter bar would be invisible
+TimelineRow = tuple[VisitRecord | RunNote, str, float, float]  # of a visit: its status, and its bar's left and width
 _LINE_KINDS = {"+": "added", "-": "removed", "@": "place"}  # by the first character of a line of a patch
 
 
-@dataclass(frozen=True, slots=True)
-class GateView:
-    """A stage at which a run waits for a person."""
-
-    pending: PendingQuestion | None  # None for a triage stage, which goes through findings
-    stage: str
-    visit: int
-    changes: WorkspaceDiff
-    patch: list[tuple[str, str]]  # the kind and the text of each line
-
-
 def run(request: Request) -> Response:
-    """The page, one of its parts, or the status of the run as JSON."""
-    store, run_id, query = current_store(request), request.path_params["run"], request.query_params
-    position = store.feed.position  # before the journal is read, so that no later record is missed
-    snapshot = store.reader.run(run_id, parse_number(query.get("at", "")))
+    """The page, one of its parts, or the overview of the run as JSON."""
+    store, site, run_id = current_store(request), current_site(request), request.path_params["run"]
+    query, part = request.query_params, request.query_params.get("part", "")
+    snapshot = store.run(run_id, parse_number(query.get("at", "")))
     if wants_json(request):
-        return JSONResponse(_status_fields(snapshot))
-    part = query.get("part", "")
-    values = {"store": store, "here": "runs", "position": position, "run": snapshot, "state": snapshot.state}
-    if part in ("", "status"):
-        current = snapshot if snapshot.is_latest else store.reader.run(run_id)
-        values |= _status_values(current, store, current_site(request))
+        return JSONResponse(asdict(snapshot.overview()))
+    values: dict[str, Any] = {"run": snapshot, "state": snapshot.state}
+    if part in ("", "status"):  # of the run as it is now, whichever record the rest of the page shows
+        current = snapshot if snapshot.is_latest else store.run(run_id)
+        overview = current.overview()
+        until = None if store.cluster else overview.until  # a cluster waits for a quota by itself
+        raises = [option.removeprefix("--raise ") for option in overview.resume or () if option.startswith("--raise ")]
+        values |= {
+            "current": current,
+            "overview": overview,
+            "commands": resume_commands(run_id, overview.resume or (), until, time.time()),
+            "resumes_at": until,
+            "raised": dict(limit.split("=") for limit in raises),
+            "gate": read_gate(store, current, site.redactor),
+            "status_live": url("s", store.name, "runs", run_id, part="status"),
+        }
     if part in ("", "view"):
-        values |= _view_values(snapshot, store, query.get("stage", ""), parse_number(query.get("before", "")) or 0)
+        at, stage = "" if snapshot.is_latest else snapshot.history.position, query.get("stage", "")
+        before = parse_number(query.get("before", "")) or 0
+        values |= {
+            "chart": draw_chart(snapshot, store.name),
+            "timeline": build_timeline(snapshot, time.time(), stage, before),
+            "totals": snapshot.history.stage_totals(),
+            "view_live": url("s", store.name, "runs", run_id, stage=stage, before=before or "", at=at, part="view"),
+            "at": at,
+        }
     if part in ("", "rounds"):
-        values["rounds"] = store.reader.review_rounds(run_id)
+        values["rounds"] = store.review_rounds(run_id)
         values["rounds_live"] = url("s", store.name, "runs", run_id, part="rounds")
     return render(request, "run.html", values)
 
 
-def _status_values(current: RunSnapshot, store: ServedStore, site: Site) -> dict[str, Any]:
-    """The status and the question of the run as it is now, whichever record the rest of the page shows."""
-    overview, run_id = current.overview(), current.state.run_id
-    until = None if store.on_cluster else overview.until  # a cluster waits for a quota by itself
-    return {
-        "current": current,
-        "overview": overview,
-        "commands": resume_commands(run_id, overview.resume or (), until, time.time()),
-        "resumes_at": until,
-        "gate": read_gate(store, current, site.redactor),
-        "can_act": not site.read_only,
-        "user": site.user,
-        "status_live": url("s", store.name, "runs", run_id, part="status"),
-    }
+# --- what it asks ----------------------------------------------------------------------------------------------------
 
 
-def _view_values(snapshot: RunSnapshot, store: ServedStore, stage: str, before: int) -> dict[str, Any]:
-    at = "" if snapshot.is_latest else snapshot.position
-    run_id = snapshot.state.run_id
-    return {
-        "chart": draw_chart(snapshot, store.name),
-        "timeline": build_timeline(snapshot, time.time(), stage, before),
-        "totals": snapshot.history.stage_totals(),
-        "view_live": url("s", store.name, "runs", run_id, stage=stage, before=before or "", at=at, part="view"),
-        "at": at,
-    }
+@dataclass(frozen=True, slots=True)
+class GateView:
+    """What a person needs to answer the stage at which a run waits."""
+
+    pending: PendingQuestion | None  # None for a triage stage, which goes through findings
+    changes: WorkspaceDiff
+    patch: list[tuple[str, str]]  # the kind and the text of each line
 
 
 def read_gate(store: ServedStore, snapshot: RunSnapshot, redactor: Redactor) -> GateView | None:
@@ -91,13 +91,13 @@ def read_gate(store: ServedStore, snapshot: RunSnapshot, redactor: Redactor) -> 
         return None
     pending = None
     if not isinstance(state.stage, TriageStage):
-        with store.open() as runs, store.reader.open_journal() as journal:
+        with store.open() as runs, store.open_journal() as journal:
             mailbox = MemoryMailbox() if runs.connection_problem() else runs.mailbox  # it cannot be read now
             pending = find_question(load_records(journal, state.run_id), mailbox)
         if pending is None:  # something else comes first, such as a limit
             return None
     changes = diff_run(state, snapshot.history.created.head, os.environ, store.directory)
-    return GateView(pending, *state.cursor, changes, list(_patch_lines(redactor.text(changes.patch))))
+    return GateView(pending, changes, list(_patch_lines(redactor.text(changes.patch))))
 
 
 def _patch_lines(patch: str) -> Iterator[tuple[str, str]]:
@@ -113,19 +113,122 @@ def _patch_lines(patch: str) -> Iterator[tuple[str, str]]:
             yield "about", text
 
 
-def _status_fields(snapshot: RunSnapshot) -> dict[str, Any]:
-    state = snapshot.state
-    return {
-        "run_id": state.run_id,
-        "status": snapshot.overview().status,
-        "reason": state.reason,
-        "until": state.until,
-        "stage": state.cursor.stage,
-        "visit": state.cursor.visit,
-        "position": snapshot.position,
-        "head": snapshot.head,
-        "driven": snapshot.driven,
-    }
+# --- its chart -------------------------------------------------------------------------------------------------------
+
+
+def draw_chart(run: RunSnapshot, store: str) -> Markup:
+    """The chart as SVG, with links from its stages to their visits. The drawing escapes every text in it."""
+    chart = place_chart(run.state.workflow)
+    arrows = [arrow for arrow, _ in chart.arrows]
+    taken = [key for visit in run.history.visits if (key := _taken_arrow(visit, arrows))]
+    overlay = RunOverlay(dict(_stage_marks(run, store)), Counter(taken), taken[-1] if taken else None)
+    return Markup(draw_run(chart, overlay))  # noqa: S704 - as above
+
+
+def _taken_arrow(visit: VisitRecord, arrows: Iterable[Arrow]) -> ArrowKey | None:
+    """The arrow that a visit left by; a gate that sends a run back uses another arrow to the same stage."""
+    chosen = visit.chosen
+    if chosen is None or chosen.target is None:
+        return None
+    roles = [arrow.role for arrow in arrows if (arrow.source, arrow.target) == (visit.stage, chosen.target)]
+    if not roles:
+        return None
+    return (visit.stage, chosen.target, EdgeRole(chosen.role) if chosen.role in roles else roles[0])
+
+
+def _stage_marks(run: RunSnapshot, store: str) -> Iterator[tuple[str, StageMark]]:
+    state, at = run.state, "" if run.is_latest else run.history.position
+    current = set() if state.status.final else {state.cursor.stage, *dict(running_visits(state))}
+    branches = state.progress.branches  # those of a running parallel stage are counted when it is done
+    for stage in state.workflow.stages:
+        is_current, errored = stage.id in current, stage.id in state.progress.errors
+        started = is_current and state.status is not RunStatus.PAUSED  # a limit stops a stage before it starts
+        visits = state.visits.get(stage.id, 0) + (started or errored or stage.id in branches)
+        ended = branches[stage.id].outcome.status if stage.id in branches else state.outcomes.get(stage.id)
+        status = "error" if errored else run.status if is_current else ended
+        if status is None:
+            yield stage.id, StageMark("idle", "not visited")
+            continue
+        glyph, kind = GLYPHS[status]
+        css = f"{kind} current" if is_current else kind
+        sign = f"{glyph} {status}" if errored else glyph if visits < 2 else f"{glyph} ×{visits}"
+        words = f"{status.replace('_', ' ')}, {plural(visits, 'visit')}"
+        link = url("s", store, "runs", state.run_id, stage=stage.id, at=at) + "#visits"
+        yield stage.id, StageMark(css, words, sign, link)
+
+
+# --- its visits ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """One page of visits and notes, newest first."""
+
+    rows: Sequence[TimelineRow]
+    first: int  # of all rows, oldest first and counted from 0
+    end: int
+    total: int
+    stage: str  # whose visits they are; empty for all
+
+    @property
+    def newer(self) -> int:
+        """The end of the page with newer rows; 0 for the newest page."""
+        return self.end + PAGE_SIZE if self.end + PAGE_SIZE < self.total else 0
+
+
+def build_timeline(run: RunSnapshot, now: float, stage: str = "", before: int = 0) -> Timeline:
+    """The newest rows, or those before row `before`."""
+    entries: list[VisitRecord | RunNote] = list(run.history.timeline)
+    if not run.state.status.final and waits_for_person(run.state.stage):  # its visit is recorded when it is answered
+        entries.append(VisitRecord(*run.state.cursor, run.history.at))
+    if stage:
+        entries = [entry for entry in entries if isinstance(entry, VisitRecord) and entry.stage == stage]
+    end = min(before, len(entries)) if before > 0 else len(entries)
+    first = max(end - PAGE_SIZE, 0)
+    axis = _Axis(entries[first:end], run.state, now)
+    rows = [
+        (entry, "", 0.0, 0.0) if isinstance(entry, RunNote) else (entry, visit_status(entry, run), *axis.bar(entry))
+        for entry in reversed(entries[first:end])
+    ]
+    return Timeline(rows, first, end, len(entries), stage)
+
+
+def visit_status(visit: VisitRecord, run: RunSnapshot) -> str:
+    """How a visit ended, or the status of the run while it has not."""
+    if ended := visit.outcome or visit.error:
+        return str(ended.status)
+    return str(RunStatus.CANCELLED) if visit.end is AttemptEnd.CANCELLED else run.status
+
+
+class _Axis:
+    """Time as far as something ran: the hours in which a run waits for a person would leave no room for the rest."""
+
+    def __init__(self, entries: Iterable[VisitRecord | RunNote], state: State, now: float) -> None:
+        self._people = {stage.id for stage in state.workflow.stages if waits_for_person(stage)}
+        self._now = now
+        self._spans: list[tuple[float, float]] = []  # without overlaps
+        visits = [one for one in entries if isinstance(one, VisitRecord) and one.stage not in self._people]
+        for began, ended in sorted((visit.began, max(self._end(visit), visit.began)) for visit in visits):
+            if self._spans and began <= self._spans[-1][1]:
+                self._spans[-1] = (self._spans[-1][0], max(self._spans[-1][1], ended))
+            else:
+                self._spans.append((began, ended))
+        self._total = sum(ended - began for began, ended in self._spans) or 1.0
+
+    def bar(self, visit: VisitRecord) -> tuple[float, float]:
+        """Where the bar of a visit begins, and its width."""
+        left = self._position(visit.began)
+        width = max(self._position(self._end(visit)) - left, _MIN_BAR)
+        return round(min(left, BAR_UNITS - width), 1), round(width, 1)
+
+    def _end(self, visit: VisitRecord) -> float:
+        if visit.ended is not None:
+            return visit.ended
+        return visit.began if visit.stage in self._people else self._now
+
+    def _position(self, moment: float) -> float:
+        before = sum(min(ended, moment) - began for began, ended in self._spans if began < moment)
+        return BAR_UNITS * before / self._total
 
 
 ROUTES = [Route("/s/{store}/runs/{run}", run)]

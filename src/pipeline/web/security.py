@@ -4,8 +4,6 @@ import ipaddress
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from http import cookies
-from types import MappingProxyType
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -17,16 +15,14 @@ _CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-HEADERS: Mapping[str, str] = MappingProxyType(
-    {
-        "Content-Security-Policy": _CONTENT_POLICY,
-        "X-Content-Type-Options": "nosniff",
-        "Cache-Control": "no-store",
-        "Referrer-Policy": "same-origin",  # `no-referrer` would hide the Origin of our own forms too
-        "Cross-Origin-Opener-Policy": "same-origin",
-        "Cross-Origin-Resource-Policy": "same-origin",
-    }
-)
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": _CONTENT_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "same-origin",  # `no-referrer` would hide the Origin of our own forms too
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
 ANY_HOST = ("0.0.0.0", "::")  # noqa: S104 - what --host may be set to
 _SAFE_METHODS = ("GET", "HEAD")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -52,8 +48,8 @@ _READ_ONLY = (
 )
 _OTHER_SITE = (
     403,
-    "Not from this page",
-    "A page of another site requested a change, and was refused.",
+    "Request from another site",
+    "A change was requested by a page that is not of this server, and was refused.",
     "Open the page here and try again.",
 )
 
@@ -130,7 +126,7 @@ class SecurityMiddleware:
             return None  # the style of every page, including a refusal; nothing from a store
         if reads and "token" in request.query_params:
             return self._move_token_to_cookie(request)
-        if not self._policy.knows(_cookie(request.headers, self._policy.cookie)):
+        if not self._policy.knows(request.cookies.get(self._policy.cookie, "")):
             return self._refuse(request, *_NO_TOKEN)
         if not reads and self._policy.read_only:
             return self._refuse(request, *_READ_ONLY)
@@ -158,14 +154,6 @@ def _is_same_origin(headers: Headers) -> bool:
         return site is not None
     scheme, _, authority = origin.partition("://")
     return scheme == "http" and authority == headers.get("host")  # the Host has been checked
-
-
-def _cookie(headers: Headers, name: str) -> str:
-    try:
-        found = cookies.SimpleCookie(headers.get("cookie", "")).get(name)
-    except cookies.CookieError:
-        return ""
-    return found.value if found else ""
 
 
 def _with_headers(send: Send) -> Send:

@@ -14,13 +14,13 @@ from threading import Lock
 
 from pipeline.app.findings.ledger import LedgerSnapshot, apply_view_edits, find_repository, timestamp
 from pipeline.app.findings.queries import ALL_STATES, FindingFilter, VerdictSummary, select, summarize_verdict
-from pipeline.app.history import HistoryBuilder, RunHistory, VisitRecord
-from pipeline.app.overview import RunOverview, RunSummary, overview_of, summarize, summarize_ends
+from pipeline.app.history import HistoryBuilder, RunHistory
+from pipeline.app.overview import RunOverview, RunSummary, overview_of, running_status, summarize, summarize_ends
 from pipeline.app.store import RunStore
 from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import Journal, JournalEntry, JournalError
 from pipeline.engine.records import AnyRecord
-from pipeline.engine.state import State
+from pipeline.engine.state import RunStatus, State
 from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger, apply_line
 from pipeline.findings.model import Finding
@@ -52,37 +52,19 @@ class RunSnapshot:
         return self.history.state
 
     @property
-    def position(self) -> int:
-        """The number of that record."""
-        return self.history.position
-
-    @property
     def is_latest(self) -> bool:
         """Whether that record is the run's last one."""
-        return self.position == self.head
+        return self.history.position == self.head
 
     @property
-    def visits(self) -> list[VisitRecord]:
-        """The visits in the order in which they ended."""
-        return self.history.visits
+    def status(self) -> str:
+        """The status to show."""
+        running = self.state.status is RunStatus.RUNNING
+        return running_status(driven=self.driven) if running else str(self.state.status)
 
     def overview(self) -> RunOverview:
         """The run on one screen."""
         return overview_of(self.history, driven=self.driven)
-
-
-@dataclass(frozen=True, slots=True)
-class RunRow:
-    """A run in one line, with the number of its review rounds."""
-
-    summary: RunSummary
-    rounds: int
-
-    def matches(self, status: str, words: str) -> bool:
-        """Whether it has the status, and contains all the words; an empty argument matches every run."""
-        run = self.summary
-        text = f"{run.run_id} {run.workflow} {run.goal} {run.stage}".casefold()
-        return (not status or run.status == status) and all(word in text for word in words.casefold().split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +86,12 @@ class StoreReader:
     """
 
     def __init__(self, open_store: OpenStore) -> None:
-        self.open_store = open_store
+        self.open = open_store
         self.generation = 0  # how often another store has replaced the one that was known
         with open_store() as store:
-            self.directory = store.directory
-            self._project = store.project if store.on_cluster else store.directory.parent
-            self._ledger_per_run = store.on_cluster
+            self.directory, self.title = store.directory, store.title
+            self.project, self.command_options = store.project, store.command_options
+            self.cluster = store if store.on_cluster else None  # any thread may use it; each run has a ledger there
         self._lock = Lock()
         self._forget()
 
@@ -132,7 +114,7 @@ class StoreReader:
 
     def run(self, run_id: str, at: int | None = None) -> RunSnapshot:
         """A run as it is now, or after record `at`; the first or last record where there is no such number."""
-        with self.open_store() as store, self.open_journal() as journal:
+        with self.open() as store, self.open_journal() as journal:
             if at is not None:
                 head = journal.last(run_id).seq
                 position = min(max(at, 1), head)
@@ -144,9 +126,9 @@ class StoreReader:
                 history = self._read_history(journal, run_id)
             return RunSnapshot(history, history.position, store.driven_status(run_id))
 
-    def runs(self) -> Iterator[RunRow]:
-        """Every run, newest first; each is read when it is asked for."""
-        with self.open_store() as store, self.open_journal() as journal:
+    def runs(self) -> Iterator[tuple[RunSummary, int]]:
+        """Every run with the number of its review rounds, newest first; each is read when it is asked for."""
+        with self.open() as store, self.open_journal() as journal:
             with self._lock:
                 heads, generation = self._sync(journal), self.generation
             for run_id in reversed([name for name in heads if name != LEDGER]):
@@ -155,22 +137,23 @@ class StoreReader:
                         return  # open pages load the new store
                     summary = self._read_summary(journal, run_id, heads[run_id])
                     count = len(self._rounds.get(run_id, ()))
-                yield RunRow(summary.resolve_status(store.driven_status), count)
+                yield summary.resolve_status(store.driven_status), count
 
     def findings(self, run_id: str = "") -> FindingsView:
         """The findings of the store, or of one run where each run has a ledger of its own."""
-        with self.open_store() as store, closing(store.ledger(run_id)) as journal:
+        with self.open() as store, closing(store.ledger(run_id)) as journal:
             return self._ledger(run_id).read_view(journal)
 
     def review_rounds(self, run_id: str) -> list[Round]:
         """The review rounds of a run."""
-        with self.open_store() as store, closing(store.ledger(run_id)) as journal:
+        with self.open() as store, closing(store.ledger(run_id)) as journal:
             return self._ledger(run_id).read_rounds(journal, run_id)
 
     @cached_property
     def root(self) -> Path:
         """The repository that the findings are about."""
-        return find_repository(None, self._project, os.environ).root
+        project = self.project if self.cluster else self.directory.parent
+        return find_repository(None, project, os.environ).root
 
     def _sync(self, journal: Journal) -> dict[str, int]:
         """Read how far the store has come; forget everything if another store has replaced it."""
@@ -221,7 +204,7 @@ class StoreReader:
         return summary
 
     def _ledger(self, run_id: str) -> "LedgerReader":
-        key = run_id if self._ledger_per_run else ""
+        key = run_id if self.cluster else ""
         with self._lock, self.open_journal() as journal:
             self._sync(journal)
             if key not in self._ledgers:

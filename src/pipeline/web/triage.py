@@ -18,11 +18,7 @@ from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor
 from pipeline.web.findings import FindingsQuery
-from pipeline.web.html import render, url
-from pipeline.web.site import Form, ServedStore, current_store, form_endpoint, wants_json
-
-MAX_LISTED = 50  # findings that get the same state; the rest are counted
-ALL = "all"  # the scope of everything that the filters of the page match
+from pipeline.web.page import Form, ServedStore, current_store, form_endpoint, render, url, wants_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +38,7 @@ class TriageForm:
         return cls(
             request=TriageRequest(form.get("as", ""), Actor.USER, note, expires),
             names=tuple(name for names in form.getlist("id") for name in names.split()),
-            everything=form.get("scope") == ALL,
+            everything=form.get("scope") == "all",
             query=FindingsQuery.parse(dict(parse_qsl(form.get("from", "")))),
             agreed=form.get("agreed", ""),
         )
@@ -58,8 +54,8 @@ def preview(request: Request, fields: Form) -> Response:
     """What would be decided, and what would be refused and why. Nothing is written."""
     store, form = _writable_store(request), TriageForm.parse(fields)
     now = timestamp(datetime.now(UTC))
-    result = plan_triage(form.choose, form.request, store.reader.findings().snapshot, now)
-    return _respond(request, store, form, result, planned=True)
+    result = plan_triage(form.choose, form.request, store.findings().snapshot, now)
+    return _respond(request, form, result, planned=True)
 
 
 def triage(request: Request, fields: Form) -> Response:
@@ -67,17 +63,17 @@ def triage(request: Request, fields: Form) -> Response:
     store, form = _writable_store(request), TriageForm.parse(fields)
     if not form.agreed and (form.everything or len(form.names) != 1):
         raise HTTPException(409, "Several findings are changed only after a preview. Nothing was decided.")
-    now = datetime.now(UTC)
-    result = apply_triage(form.choose, form.request, store.directory, store.reader.root, now, agreed=form.agreed)
+    repository, now = Repository(store.root, os.environ), datetime.now(UTC)
+    result = apply_triage(form.choose, form.request, store.directory, repository, now, form.agreed)
     if result.moves and not result.refused and not form.agreed and not wants_json(request):
         return RedirectResponse(url("s", store.name, "findings", result.moves[0].finding.number), 303)
-    return _respond(request, store, form, result, planned=False)
+    return _respond(request, form, result, planned=False)
 
 
 def split(request: Request, fields: Form) -> Response:
     """Separate a finding from the one it is part of, and show it."""
     store, name = _writable_store(request), fields.get("id", "")
-    split_cluster((name,), store.directory, Repository(store.reader.root, os.environ), datetime.now(UTC))
+    split_cluster((name,), store.directory, Repository(store.root, os.environ), datetime.now(UTC))
     return RedirectResponse(url("s", store.name, "findings", name), 303)
 
 
@@ -88,7 +84,7 @@ def to_findings(request: Request) -> Response:
 
 def _writable_store(request: Request) -> ServedStore:
     store = current_store(request)
-    if store.on_cluster:
+    if store.cluster:
         raise AwfError(
             "the findings of runs on a cluster can only be viewed here",
             help="decide about them in a triage stage of the workflow; nothing was changed",
@@ -96,13 +92,10 @@ def _writable_store(request: Request) -> ServedStore:
     return store
 
 
-def _respond(
-    request: Request, store: ServedStore, form: TriageForm, result: TriageResult, *, planned: bool
-) -> Response:
+def _respond(request: Request, form: TriageForm, result: TriageResult, *, planned: bool) -> Response:
     if wants_json(request):
         return JSONResponse({**result.as_json("planned" if planned else "applied"), "seal": result.digest})
-    values = {"form": form, "result": result, "planned": planned, "max_listed": MAX_LISTED, "all": ALL}
-    return render(request, "triage.html", {"store": store, "here": "findings", **values})
+    return render(request, "triage.html", {"form": form, "result": result, "planned": planned})
 
 
 _FINDINGS = "/s/{store}/findings"

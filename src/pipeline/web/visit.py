@@ -22,13 +22,11 @@ from pipeline.engine.outcome import Outcome
 from pipeline.engine.ports import Journal
 from pipeline.redaction import Redactor
 from pipeline.text import sanitize_block
-from pipeline.web.html import render, url
-from pipeline.web.site import ServedStore, current_site, current_store, parse_number
+from pipeline.web.page import ServedStore, current_site, current_store, parse_number, render, url
+from pipeline.web.run import visit_status
 from pipeline.web.store import RunSnapshot
-from pipeline.web.timeline import visit_status
 
 MAX_TAIL = 64 * 1024  # bytes of a log that a page shows
-MAX_TEXT = 100_000  # characters of a prompt or an answer that a page shows
 _CHUNK = 256 * 1024
 
 
@@ -46,20 +44,16 @@ class LogTail:
 def visit(request: Request) -> Response:
     """The page of a visit, or its live part."""
     store, redactor = current_store(request), current_site(request).redactor
-    position = store.feed.position
-    run = store.reader.run(request.path_params["run"])
+    run = store.run(request.path_params["run"])
     found = _find_attempt(request, store, run)
     outcome = found.outcome
-    with store.reader.open_journal() as journal:
+    with store.open_journal() as journal:
         texts = {name: redactor.text(_read_text(journal, found, name) or "") for name in ("prompt", "response")}
-    visits = run.visits
+    visits = run.history.visits
     index = next(i for i, one in enumerate(visits) if (one.stage, one.visit) == (found.stage, found.visit))
     attempt = parse_number(request.query_params.get("attempt", ""))
     address = {"stage": found.stage, "visit": found.visit, "attempt": attempt}
     values: dict[str, Any] = {
-        "store": store,
-        "here": "runs",
-        "position": position,
         "run": run,
         "found": found,
         **texts,
@@ -72,7 +66,6 @@ def visit(request: Request) -> Response:
         "after": visits[index + 1] if index + 1 < len(visits) else None,
         "address": address,
         "live": url("s", store.name, "runs", found.run_id, "visit", **address, part="visit"),
-        "max_text": MAX_TEXT,
         "running": not found.done and bool(run.driven),
     }
     return render(request, "visit.html", values)
@@ -82,8 +75,8 @@ def text(request: Request) -> Response:
     """A prompt, an answer or a log, whole and as plain text; with `after`, what follows that many bytes of a log."""
     store, redactor = current_store(request), current_site(request).redactor
     name, after = request.query_params.get("name", ""), request.query_params.get("after")
-    found = _find_attempt(request, store, store.reader.run(request.path_params["run"]))
-    with store.reader.open_journal() as journal:
+    found = _find_attempt(request, store, store.run(request.path_params["run"]))
+    with store.open_journal() as journal:
         whole = _read_text(journal, found, name)
     if whole is not None:
         return PlainTextResponse(redactor.text(whole))
@@ -93,8 +86,7 @@ def text(request: Request) -> Response:
     if after is None:
         return StreamingResponse(_read_log(path, redactor), media_type="text/plain")
     tail = read_tail(name, path, redactor, parse_number(after) or 0)
-    headers = {"X-Awf-End": str(tail.end), "X-Awf-Size": str(tail.size)}
-    return PlainTextResponse(sanitize_block(tail.text), headers=headers)
+    return PlainTextResponse(sanitize_block(tail.text), headers={"X-Awf-End": str(tail.end)})
 
 
 def _find_attempt(request: Request, store: ServedStore, run: RunSnapshot) -> AttemptArtifacts:
@@ -102,7 +94,7 @@ def _find_attempt(request: Request, store: ServedStore, run: RunSnapshot) -> Att
     query = request.query_params
     stage, number = query.get("stage", ""), parse_number(query.get("visit", ""))
     if not stage or not number:
-        raise HTTPException(404, "The address names no visit: it needs a stage and a number.")
+        raise HTTPException(404, "The address must name a stage and the number of a visit.")
     found = find_artifacts(store.directory, run.history, stage, number, parse_number(query.get("attempt", "")))
     with store.open() as runs:
         runs.fetch_files(found)

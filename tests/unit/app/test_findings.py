@@ -12,21 +12,14 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from tests.unit.findings.ledgers import AT, FIRST, SECOND, assessed, finding, ledger_of, seen, turned, vote
 from tests.unit.findings.strategies import ledgers
 
-from pipeline.app.findings.explanation import explain, last_seen
-from pipeline.app.findings.intake import (
-    ReportFile,
-    decode_files,
-    import_reports,
-    pass_changes,
-    read_files,
-)
+from pipeline.app.findings.intake import ReportFile, decode_files, import_reports, pass_changes, read_files
 from pipeline.app.findings.ledger import Repository, find_finding, find_pass, find_repository, read_snapshot, timestamp
 from pipeline.app.findings.queries import (
     ALL_STATES,
     FindingFilter,
-    compare_passes,
     finding_row,
     parse_since,
     parse_states,
@@ -36,85 +29,18 @@ from pipeline.app.findings.queries import (
 from pipeline.app.findings.triage import ChosenFindings, TriageRequest, apply_triage
 from pipeline.cli.findings.lists import table
 from pipeline.errors import AwfError
-from pipeline.findings.events import (
-    Coverage,
-    Disposition,
-    FindingRaised,
-    FixAttempted,
-    ItemOutcome,
-    LinkAdded,
-    NotReported,
-    Pass,
-    PassRecorded,
-    ReportedAgain,
-    StateChanged,
-)
-from pipeline.findings.formats.json_export import finding_record
+from pipeline.findings.events import Coverage, FindingRaised, LinkAdded, NotReported
+from pipeline.findings.explanation import explain
+from pipeline.findings.formats.strict_json import finding_record
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger
-from pipeline.findings.model import (
-    AutofixClass,
-    Category,
-    Confidence,
-    Finding,
-    FindingId,
-    FindingState,
-    FixAttempt,
-    Lens,
-    Link,
-    Location,
-    Observed,
-    Owner,
-    PassId,
-    ReportStatus,
-    Severity,
-    Strength,
-    Vote,
-)
+from pipeline.findings.model import Finding, FindingState, Link, Observed, ReportStatus, Severity
 from pipeline.findings.verdicts import Verdict
+from pipeline.language.model import Lens
 from pipeline.text import display_width
 
 NOW = datetime(2026, 3, 1, 10, 0, 0, 5, tzinfo=UTC)
-AT, LATER = "2026-03-01T10:00:00Z", "2026-03-02T10:00:00Z"
-FIRST, SECOND = PassId("REV-1-a"), PassId("REV-2-b")
 ESLINT = b'[{"filePath": "a.js", "messages": [{"ruleId": "no-x", "severity": 2, "message": "No x.", "line": 1}]}]'
 JUNIT = b'<testsuite><testcase name="t" classname="c"><failure message="no"/></testcase></testsuite>'
-
-
-def finding(number: int = 1, **more: Any) -> Finding:
-    id = f"fnd_{number:08x}"
-    values: dict[str, Any] = {
-        "id": FindingId(id),
-        "number": number,
-        "signature": f"sha256:{id}",
-        "title": f"Defect {number}",
-        "category": Category.BUG,
-        "severity": Severity.MEDIUM,
-        "confidence": Confidence(value=75),
-        "locations": (Location(path="src/a.py", start=number),),
-        "pass_id": FIRST,
-        "created_at": AT,
-        "updated_at": AT,
-    }
-    return Finding(**values | more)
-
-
-def vote(**more: Any) -> Vote:
-    values: dict[str, Any] = {
-        "reviewer": "lint",
-        "severity": Severity.MEDIUM,
-        "confidence": 50,
-        "autofix_class": AutofixClass.MANUAL,
-        "owner": Owner.HUMAN,
-    }
-    return Vote(**values | more)
-
-
-def assessed(id: PassId = FIRST, at: str = AT, **more: Any) -> PassRecorded:
-    return PassRecorded(at=at, assessment=Pass(id=id, started_at=at, **more))
-
-
-def ledger_of(*findings: Finding, **more: Any) -> Ledger:
-    return Ledger([assessed(**more), *(FindingRaised(at=AT, finding=one) for one in findings)])
 
 
 def named(sources: list[ReportFile], **more: Any) -> list[str]:
@@ -250,64 +176,6 @@ def test_names_of_findings_and_passes() -> None:
         find_pass("REV", ledger)
 
 
-def turned(number: int, state: FindingState, pass_id: str = "", at: str = AT) -> StateChanged:
-    return StateChanged(at=at, id=finding(number).id, state=state, by="user", pass_id=pass_id)
-
-
-def seen(number: int, at: str = LATER, observed: Observed = Observed.UNCHANGED) -> ReportedAgain:
-    return ReportedAgain(at=at, id=finding(number).id, pass_id=SECOND, observed=observed, strength=Strength.EXACT)
-
-
-def became(*events: Any) -> dict[str, Any]:
-    """What a comparison of both passes tells, with these events after the first one raised finding 1."""
-    ledger = ledger_of(finding(1))
-    for event in events:
-        ledger.apply(event)
-    found = compare_passes(ledger, ledger.passes[FIRST], ledger.passes[SECOND]).as_json()
-    assert (found.pop("from"), found.pop("to")) == (FIRST, SECOND)
-    return {name: ids for name, ids in found.items() if ids}
-
-
-ID = finding(1).id
-PASSED = assessed(SECOND, LATER)
-
-
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        ([PASSED, seen(1)], {"carried": [ID]}),
-        ([PASSED], {"carried": [ID]}),  # not looked at
-        (
-            [PASSED, NotReported(at=LATER, id=ID, pass_id=SECOND)],
-            {"carried": [ID]},
-        ),  # which proves nothing
-        ([turned(1, FindingState.VERIFIED_FIXED), PASSED], {"resolved": [ID]}),
-        ([turned(1, FindingState.WONT_FIX), PASSED, seen(1)], {"resolved": [ID]}),
-        ([PASSED, turned(1, FindingState.FIX_CLAIMED, SECOND, LATER)], {"resolved": [ID], "claimed": [ID]}),
-        (
-            [turned(1, FindingState.VERIFIED_FIXED), PASSED, turned(1, FindingState.REOPENED, SECOND, LATER)],
-            {"regressed": [ID]},
-        ),
-        (
-            [turned(1, FindingState.FIX_CLAIMED), PASSED, turned(1, FindingState.REOPENED, SECOND, LATER)],
-            {"carried": [ID]},
-        ),
-        ([PASSED, seen(1), turned(1, FindingState.VERIFIED_FIXED, at=LATER)], {"carried": [ID]}),  # decided after both
-        ([PASSED, turned(1, FindingState.VERIFIED_FIXED, at="2026-03-03T10:00:00Z")], {"carried": [ID]}),
-        ([turned(1, FindingState.VERIFIED_FIXED, FIRST), PASSED], {}),  # settled before either
-    ],
-)
-def test_what_became_of_a_finding_between_passes(events: list[Any], expected: dict[str, Any]) -> None:
-    """By its state right after each pass, to the second: a decision between them counts for the later one."""
-    assert became(*events) == expected
-
-
-def test_a_finding_of_the_second_pass_is_new() -> None:
-    """It is not among those of the first."""
-    second = finding(2, pass_id=SECOND)
-    assert became(PASSED, FindingRaised(at=LATER, finding=second)) == {"carried": [ID], "new": [second.id]}
-
-
 def test_what_a_pass_did() -> None:
     """Each finding once in each list; one can be both moved and reopened, and a member of a cluster is in none."""
     raised = [FindingRaised(at=AT, finding=finding(number)) for number in range(2, 7)]
@@ -328,11 +196,14 @@ def test_what_a_pass_did() -> None:
         ledger,
     )
     ids = [finding(number).id for number in range(6)]
-    assert changes.new == (ids[1],)
-    assert changes.unchanged == (ids[2],)
-    assert changes.moved == changes.reopened == (ids[3],)
-    assert changes.updated == (ids[4],)
-    assert changes.absent == (ids[5],)
+    assert changes == {
+        "new": [ids[1]],
+        "unchanged": [ids[2]],
+        "updated": [ids[4]],
+        "moved": [ids[3]],
+        "reopened": [ids[3]],
+        "absent": [ids[5]],
+    }
 
 
 @pytest.mark.parametrize(
@@ -375,52 +246,21 @@ def test_a_gap_is_never_clean() -> None:
     assert [gap.partition(" ")[0] for gap in summary.gaps] == ["b", "c"]
     assert summary.failing(Verdict.ABORT)
     assert (summary.as_json()["verdict"], summary.as_json()["after_verification"]) == ("FAIL", "FAIL")
-    assert not summarize_verdict(Ledger()).complete
-
-
-def test_the_explanation_of_a_finding() -> None:
-    """Votes, merged items, promotion, attempts, links both ways; a long history is cut in the middle."""
-    entries = (ItemOutcome(input_id="sec#1", disposition=Disposition.MERGED, reason="same line", into="lint#1"),)
-    votes = (vote(input_id="lint#1", pass_id=FIRST, title="One"), vote(input_id="sec#1", pass_id=FIRST, title="Two"))
-    ledger = ledger_of(finding(1, votes=votes, agreement=2), finding(2), entries=entries)
-    attempt = FixAttempt(round=2, by="fix", what="a guard", outcome="not_fixed")
-    ledger.apply(FixAttempted(at=AT, id=ID, attempt=attempt))
-    ledger.apply(LinkAdded(at=AT, id=finding(2).id, link=Link(kind="caused_by", to=ID)))
-    ledger.apply(LinkAdded(at=AT, id=ID, link=Link(kind="related", to=finding(2).id, note="close by")))
-    ledger.apply(assessed(SECOND, LATER))
-    for _ in range(20):
-        ledger.apply(seen(1))
-    parts = {part.title: part.lines for part in explain(ledger.findings[ID], ledger)}
-    assert list(parts) == ["Now", "Reported by", "Merged", "Gate", "History", "Attempts", "Links"]
-    assert [line.split(",")[0] for line in parts["Reported by"]] == ["lint#1", "sec#1"]
-    [merged] = parts["Merged"]
-    assert merged.startswith("sec#1 into lint#1")
-    assert "from 50" in parts["Gate"][1]
-    assert [finding(2).id in line for line in parts["Links"]] == [True, True]
-    assert len(parts["History"]) == 13
-    assert sum(len(lines) + 1 for lines in parts.values()) <= 40
+    assert summarize_verdict(Ledger()).failing(Verdict.ABORT)
 
 
 def test_the_members_of_a_cluster() -> None:
     """The list has one row with the ids of the members; the explanation of either names the other."""
     ledger = ledger_of(finding(1, sources=("a",)), finding(2, sources=("b",), votes=(vote(reviewer="b"),)))
-    ledger.apply(LinkAdded(at=AT, id=finding(2).id, link=Link(kind="duplicate_of", to=ID)))
+    ledger.apply(LinkAdded(at=AT, id=finding(2).id, link=Link(kind="duplicate_of", to=finding(1).id)))
     (leader,) = select(ledger, FindingFilter())
     member = ledger.findings[finding(2).id]
     assert finding_row(leader, ledger)["members"] == [member.id]
     assert finding_record(leader, ledger)["members"][0]["title"] == "Defect 2"
     assert "members" not in finding_row(member, ledger)
-    (line,) = next(part.lines for part in explain(leader, ledger) if part.title == "Members")
+    (line,) = explain(leader, ledger)["Members"]
     assert line.startswith(f"#2 {member.id} by b")
-    assert any(ID in line for line in explain(member, ledger)[0].lines)
-
-
-def test_when_a_finding_was_last_seen() -> None:
-    """The pass that did not report it is not the one that saw it last."""
-    assert all(word in last_seen(finding()) for word in ("new", FIRST))
-    moved = last_seen(finding(observed=Observed.MOVED, strength=Strength.MAPPED))
-    assert all(word in moved for word in ("moved", "mapped", FIRST))
-    assert FIRST in last_seen(finding(observed=Observed.ABSENT, absent_passes=2))
+    assert any(finding(1).id in line for line in explain(member, ledger)["Now"])
 
 
 def test_the_repository_around_a_directory(tmp_path: Path) -> None:
@@ -455,9 +295,9 @@ def test_a_pass_and_a_decision_without_a_command_line(tmp_path: Path) -> None:
     assert done.passed.id == f"REV-{int(NOW.timestamp())}-0000000"
     assert (done.passed.started_at, done.passed.caller) == (AT, "awf findings import")
     assert timestamp(NOW) == AT
-    (id,) = done.changes.new
+    (id,) = done.changes["new"]
     wish = TriageRequest("wont-fix", "user", note="so", expires="2026-04-01")
-    held = apply_triage(lambda _: ChosenFindings((id,)), wish, tmp_path / ".awf", tmp_path, NOW)
+    held = apply_triage(lambda _: ChosenFindings((id,)), wish, tmp_path / ".awf", here, NOW)
     assert held.changes == [(id, FindingState.OPEN, FindingState.WONT_FIX)]
     again = import_reports(returns, tmp_path / ".awf", here, NOW)
     assert again.passed.id == f"REV-{int(NOW.timestamp()) + 1}-0000000"  # 000-16
@@ -475,9 +315,8 @@ def test_a_verdict_file_that_cannot_be_read_is_reported_and_put_back(tmp_path: P
     done = import_reports(returns, tmp_path / ".awf", here, NOW)
     latest = tmp_path / ".code-review/review-latest.json"
     latest.write_text("{ broken")
-    held = apply_triage(
-        lambda _: ChosenFindings(done.changes.new), TriageRequest("fixed", "user"), tmp_path / ".awf", tmp_path, NOW
-    )
+    chosen, fixed = ChosenFindings(tuple(done.changes["new"])), TriageRequest("fixed", "user")
+    held = apply_triage(lambda _: chosen, fixed, tmp_path / ".awf", here, NOW)
     assert len(held.moves) == 1
     assert any("review-latest.json.unreadable-1" in problem for problem in held.problems)
     assert json.loads(latest.read_text())["findings"][0]["status"] == "verified"

@@ -1,16 +1,15 @@
 """One decision about many findings: previewed, and recorded whole or not at all."""
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.web.findings import item, project, review
 
-from pipeline.app.findings.intake import ReportFile, decode_files, import_reports
-from pipeline.app.findings.ledger import find_repository, read_snapshot
+from pipeline.app.findings.ledger import Repository, read_snapshot
 from pipeline.app.findings.queries import ALL_STATES, FindingFilter, narrow, select
-from pipeline.app.findings.triage import ChosenFindings, TriageRequest, TriageResult, apply_triage, preview_triage
+from pipeline.app.findings.triage import ChosenFindings, TriageRequest, TriageResult, apply_triage, plan_triage
 from pipeline.errors import AwfError
 from pipeline.findings import ledger as book
 from pipeline.findings.events import LedgerEvent, encode_event
@@ -22,30 +21,11 @@ NOW = datetime(2026, 3, 1, 10, tzinfo=UTC)
 LOW = TriageRequest("wont-fix", "user", note="not worth it")
 
 
-def item(number: int) -> dict[str, Any]:
-    return {
-        "title": f"Line {number} is wrong",
-        "severity": "P3" if number % 2 else "P1",
-        "file": "a.py",
-        "line": number,
-        "why_it_matters": "It breaks.",
-        "autofix_class": "manual",
-        "owner": "human",
-        "requires_verification": False,
-        "confidence": 100,
-        "evidence": [f"a.py:{number} -- line_{number} = compute({number})"],
-        "pre_existing": False,
-    }
-
-
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """A project with four findings, two of them low."""
-    (tmp_path / "a.py").write_text("".join(f"line_{number} = compute({number})\n" for number in range(1, 5)))
-    told = {"reviewer": "r", "findings": [item(n) for n in range(1, 5)], "residual_risks": [], "testing_gaps": []}
-    source = ReportFile("r", "r", json.dumps(told).encode())
-    returns = decode_files([source], tmp_path, format="review", reviewer="", lens=None)
-    import_reports(returns, tmp_path / ".awf", find_repository(tmp_path, tmp_path, {"PATH": "/usr/bin:/bin"}), NOW)
+    project(tmp_path)
+    review(tmp_path, *(item(number, severity="P3" if number % 2 else "P1") for number in range(1, 5)))
     return tmp_path
 
 
@@ -55,7 +35,11 @@ def low(ledger: Ledger) -> ChosenFindings:
 
 
 def decided(root: Path, **more: Any) -> TriageResult:
-    return apply_triage(low, LOW, root / ".awf", root, NOW, **more)
+    return apply_triage(low, LOW, root / ".awf", Repository(root, {}), NOW, **more)
+
+
+def preview(root: Path) -> TriageResult:
+    return plan_triage(low, LOW, read_snapshot(root / ".awf", root, AT), AT)
 
 
 def states(root: Path) -> list[FindingState]:
@@ -66,7 +50,7 @@ def test_a_preview_writes_nothing(root: Path) -> None:
     """It changes what the preview said."""
     files = [root / ".awf/awf.db", root / ".code-review/review-latest.json"]
     before = [file.read_bytes() for file in files]
-    planned = preview_triage(low, LOW, root / ".awf", root, NOW)
+    planned = preview(root)
     assert [file.read_bytes() for file in files] == before
     assert {change[1:] for change in planned.changes} == {(FindingState.OPEN, FindingState.WONT_FIX)}
     assert decided(root, agreed=planned.digest).changes == planned.changes
@@ -75,7 +59,7 @@ def test_a_preview_writes_nothing(root: Path) -> None:
 
 def test_the_plan_and_the_result_as_json(root: Path) -> None:
     """They differ in one key."""
-    planned = preview_triage(low, LOW, root / ".awf", root, NOW)
+    planned = preview(root)
     moves = [{"id": id, "from": "open", "state": "wont_fix"} for id, *_ in planned.changes]
     assert planned.as_json("planned") == {"planned": moves, "refused": {}, "problems": []}
     assert decided(root).as_json("applied") == {"applied": moves, "refused": {}, "problems": []}
@@ -83,9 +67,10 @@ def test_the_plan_and_the_result_as_json(root: Path) -> None:
 
 def test_what_changed_since_the_preview_is_not_decided(root: Path) -> None:
     """The person agreed to something else."""
-    planned = preview_triage(low, LOW, root / ".awf", root, NOW)
+    planned = preview(root)
     first = planned.moves[0].finding.id
-    apply_triage(lambda _: ChosenFindings((first,)), TriageRequest("fixed", "user"), root / ".awf", root, NOW)
+    fixed = TriageRequest("fixed", "user")
+    apply_triage(lambda _: ChosenFindings((first,)), fixed, root / ".awf", Repository(root, {}), NOW)
     with pytest.raises(AwfError):
         decided(root, agreed=planned.digest)
     assert FindingState.WONT_FIX not in states(root)
@@ -132,5 +117,6 @@ def test_a_filter_may_list_findings(root: Path) -> None:
 
 def test_notes_about_the_choice_are_in_the_result(root: Path) -> None:
     """They are among its problems."""
-    result = apply_triage(lambda _: ChosenFindings((), ("left out",)), LOW, root / ".awf", root, NOW)
+    nothing = ChosenFindings((), ("left out",))
+    result = apply_triage(lambda _: nothing, LOW, root / ".awf", Repository(root, {}), NOW)
     assert (result.moves, result.problems) == ((), ("left out",))

@@ -47,7 +47,7 @@ class Machine:
     def asked(self, backend: Backend) -> AgentResult:
         """The result of a request to a backend."""
         env = {"PATH": str(self.bin)}
-        request = AgentRequest("s", 1, 1, False, "Do it.\n", self.folder, self.folder / "artifacts", env=env)
+        request = AgentRequest("s", 1, 1, "Do it.\n", self.folder, self.folder / "artifacts", env=env)
         return asyncio.run(backend.run(request, lambda _: None))
 
     def worker(self, backend: Backend) -> set[str]:

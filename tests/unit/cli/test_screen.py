@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.findings.walk.builders import finding, walk_of
 
-from pipeline.cli.findings.screen import layout, wrap
+from pipeline.cli.findings.walk import layout, wrap
 from pipeline.findings.walk.present import question
 from pipeline.text import display_width
 

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipeline.findings.ingest import IngestResult, PassInfo, Respond, ingest
+from pipeline.findings.events import Pass
+from pipeline.findings.ingest import IngestResult, Respond, ingest, new_pass_id
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
     Category,
@@ -60,6 +61,8 @@ def run_pass(
     ledger: Ledger | None = None,
     files: Mapping[str, str] | None = None,
     respond: Respond = lambda *_: (),
+    at: str = AT,
+    seconds: int = 100,
     **more: Any,
 ) -> IngestResult:
     """A pass over raw findings, or over whole reports; two files have a hundred lines unless others are given."""
@@ -67,9 +70,9 @@ def run_pass(
         for path, text in ({"src/a.py": HUNDRED_LINES, "src/b.py": HUNDRED_LINES} if files is None else files).items():
             (Path(folder) / path).parent.mkdir(parents=True, exist_ok=True)
             (Path(folder) / path).write_text(text)
-        info = PassInfo(root=Path(folder), environment={}, **{"at": AT, "seconds": 100, **more})
-        given = reports_of(findings) if reports is None else reports
-        return ingest(given, ledger or Ledger(), info, respond)
+        given, ledger = reports_of(findings) if reports is None else reports, ledger or Ledger()
+        passed = Pass(id=new_pass_id(ledger, seconds, more.get("head", "")), started_at=at, **more)
+        return ingest(given, ledger, passed, Path(folder), {}, at, respond)
 
 
 def sharing(ledger: Ledger, *findings: RawFinding, **more: Any) -> IngestResult:

@@ -19,7 +19,6 @@ from pipeline.findings.model import (
     FixAttempt,
     Gate,
     GateDecision,
-    Lens,
     Link,
     Location,
     Observed,
@@ -31,6 +30,7 @@ from pipeline.findings.model import (
     Vote,
 )
 from pipeline.findings.scales import ANCHORS, confidence_from_anchor, confidence_from_fraction, confidence_from_word
+from pipeline.language.model import Lens
 
 TIMES = st.sampled_from(("2026-01-02T03:04:05Z", "2026-03-04T05:06:07Z", "2026-05-06T07:08:09Z"))
 NAMES = st.sampled_from(("correctness", "security", "testing", "ruff", "bandit", "mypy", "qa"))

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from tests.unit.findings.passes import AT, raw, reports_of, run_pass
 
-from pipeline.findings.events import Disposition
+from pipeline.findings.events import Disposition, Pass
 from pipeline.findings.evidence import MAX_FILE, RepositoryFiles, SearchableText, search_text, valid_lines
-from pipeline.findings.ingest import PassInfo, ingest
+from pipeline.findings.ingest import ingest
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Category, Evidence, Finding, FindingState, Location, RawFinding, Severity
+from pipeline.findings.model import Category, Evidence, Finding, FindingState, Location, PassId, RawFinding, Severity
 
 CODE = "\n".join(
     ["import os", "", "def save(path):", "    handle = open(path,   'w')", "    handle.write(1)"] + ["pass"] * 60
@@ -209,7 +209,7 @@ def test_only_files_of_the_repository_are_read(root: Path) -> None:
 def test_a_finding_outside_is_rejected_and_others_stay(root: Path, path: str) -> None:
     """000-37: each by itself, with the reason."""
     reports = reports_of([raw("a", 1, path=path, quote="password"), raw("a", 1, n=2, path="a.py", quote="one")])
-    done = ingest(reports, Ledger(), PassInfo(root=root, environment={}, at=AT, seconds=1))
+    done = ingest(reports, Ledger(), Pass(id=PassId("REV-1"), started_at=AT), root, {}, AT)
     assert [one.disposition for one in done.passed.entries] == [Disposition.REJECTED, Disposition.SURVIVING]
     assert "path" in done.passed.entries[0].reason
 

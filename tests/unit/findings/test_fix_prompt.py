@@ -14,7 +14,6 @@ from tests.unit.findings.walk.builders import vote
 from pipeline.engine.context import EMPTY, Context, Set
 from pipeline.findings.answers import ANSWER_FORMAT, read_answers
 from pipeline.findings.fix_prompt import HEADING, chosen_section, findings_section
-from pipeline.findings.keys import ReviewKey
 from pipeline.findings.model import (
     Category,
     Confidence,
@@ -28,6 +27,7 @@ from pipeline.findings.model import (
     PassId,
     Severity,
 )
+from pipeline.findings.plugin import ReviewKey
 
 PROMPTS = Path(__file__).parents[3] / "workflows" / "prompts"
 HOSTILE = (

@@ -26,7 +26,6 @@ from pipeline.findings.model import (
     Confidence,
     Evidence,
     FindingState,
-    Lens,
     Location,
     Owner,
     RawFinding,
@@ -37,6 +36,7 @@ from pipeline.findings.model import (
     UnreadableItem,
 )
 from pipeline.findings.views.verdict_file import review_id
+from pipeline.language.model import Lens
 
 HOSTILE = st.one_of(
     st.sampled_from(["", " ", "../../etc/passwd", "/etc/passwd", "a\0b", "\ud800", "\x1b[31m`x`\n## Heading", "AC-3"]),
@@ -282,3 +282,17 @@ def test_a_reported_member_reopens_its_cluster() -> None:
     (now,) = ledger
     assert (now.id, now.state, now.severity, now.title) == (leader.id, "reopened", "critical", leader.title)
     assert [finding.id for finding in done.findings] == [leader.id]
+
+
+def test_a_reviewer_answers_in_part_until_its_unreadable_items_are_dismissed() -> None:
+    """Only the items that nobody dismissed are counted; with none left, the answer is whole."""
+    ledger = Ledger()
+    items = tuple(UnreadableItem(f"qa#{n}", "no severity", f"Item {n}", f"text {n}") for n in (1, 2))
+    reports = [ReviewerReport("qa", ReportStatus.RETURNED, unreadable=items)]
+    sharing(ledger, reports=reports)
+    seen = []
+    for finding in tuple(ledger):
+        ledger.apply(StateChanged(at="t", id=finding.id, state=FindingState.FALSE_POSITIVE, by="user"))
+        seen.append(sharing(ledger, reports=reports).passed.coverage)
+    assert [one.reviewers["qa"] for one in seen] == [ReportStatus.PARTIAL, ReportStatus.RETURNED]
+    assert [one.problems.get("qa", "")[:6] for one in seen] == ["1 of 2", ""]

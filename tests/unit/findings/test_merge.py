@@ -18,7 +18,6 @@ from pipeline.findings.model import (
     Evidence,
     FindingState,
     Gate,
-    Lens,
     Location,
     Owner,
     ReportStatus,
@@ -26,6 +25,7 @@ from pipeline.findings.model import (
     Severity,
 )
 from pipeline.findings.scales import confidence_from_anchor
+from pipeline.language.model import Lens
 
 P0, P1, P2, P3, INFO = Severity
 SAFE, GATED, MANUAL, ADVISORY = AutofixClass

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from pipeline.engine.context import EMPTY, Append, Context, Discard, Set
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, stage_operations
-from pipeline.findings.keys import ReviewKey
 from pipeline.findings.plugin import (
     ReportsFile,
+    ReviewKey,
     commit_events,
     count_reports,
     is_reporting,

@@ -8,8 +8,7 @@ from pipeline.engine.context import Context, Operation
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
 from pipeline.engine.records import RunCreated
 from pipeline.engine.state import replay
-from pipeline.findings.keys import ReviewKey
-from pipeline.findings.plugin import count_reports, last_verdict, report_operations, stall_reason
+from pipeline.findings.plugin import ReviewKey, count_reports, last_verdict, report_operations, stall_reason
 from pipeline.summary.render import render
 from pipeline.summary.report_index import ReportIndex
 

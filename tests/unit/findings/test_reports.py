@@ -77,8 +77,8 @@ def test_what_only_an_answer_that_is_cut_off_names_is_kept_as_unreadable(cut: in
 
 def test_all_faults_of_all_items_are_named() -> None:
     """A review that is asked again learns everything that is wrong at once."""
-    faults = describe_faults(read(found(item(confidence=0.9), item(line=0, owner="me"))))
-    assert all(fault in faults for fault in ("rev#1: `confidence`", "rev#2: `line`", "`owner`"))
+    faults = describe_faults(read(found(item(""), item(file="", evidence=[]))))
+    assert all(fault in faults for fault in ("rev#1: `title`", "rev#2: ", "`file`"))
     assert describe_faults(read(found(item()))) == ""
 
 

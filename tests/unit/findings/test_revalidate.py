@@ -17,7 +17,6 @@ from pipeline.findings.linemap import parse_diff
 from pipeline.findings.model import Category, Finding, FindingState, FixAttempt, Link, Severity
 from pipeline.findings.revalidate import (
     CodeCheck,
-    Judgement,
     LineCondition,
     Ruling,
     build_question,
@@ -161,17 +160,17 @@ def test_code_alone_never_verifies(one: Finding, condition: LineCondition, failu
 @pytest.mark.parametrize(
     ("state", "answer", "judged", "after"),
     [
-        (FindingState.FIX_CLAIMED, "fixed", Judgement.FIXED, FindingState.VERIFIED_FIXED),
-        (FindingState.FIX_CLAIMED, "not fixed, because it is there", Judgement.OPEN, FindingState.REOPENED),
-        (FindingState.FIX_CLAIMED, "wrong, because", Judgement.FALSE_POSITIVE, FindingState.FALSE_POSITIVE),
-        (FindingState.OPEN, "fixed", Judgement.FIXED, FindingState.VERIFIED_FIXED),
-        (FindingState.OPEN, "not fixed", Judgement.OPEN, FindingState.OPEN),
-        (FindingState.REOPENED, "not fixed", Judgement.OPEN, FindingState.REOPENED),
-        (FindingState.UNCERTAIN, "not fixed", Judgement.OPEN, FindingState.OPEN),
-        (FindingState.VERIFIED_FIXED, "not fixed", Judgement.OPEN, FindingState.REOPENED),
+        (FindingState.FIX_CLAIMED, "fixed", "fixed", FindingState.VERIFIED_FIXED),
+        (FindingState.FIX_CLAIMED, "not fixed, because it is there", "open", FindingState.REOPENED),
+        (FindingState.FIX_CLAIMED, "wrong, because", "false-positive", FindingState.FALSE_POSITIVE),
+        (FindingState.OPEN, "fixed", "fixed", FindingState.VERIFIED_FIXED),
+        (FindingState.OPEN, "not fixed", "open", FindingState.OPEN),
+        (FindingState.REOPENED, "not fixed", "open", FindingState.REOPENED),
+        (FindingState.UNCERTAIN, "not fixed", "open", FindingState.OPEN),
+        (FindingState.VERIFIED_FIXED, "not fixed", "open", FindingState.REOPENED),
     ],
 )
-def test_a_reviewer_decides(state: FindingState, answer: str, judged: Judgement, after: FindingState) -> None:
+def test_a_reviewer_decides(state: FindingState, answer: str, judged: str, after: FindingState) -> None:
     """Fixed, open or false positive, recorded as revalidation; only a dismissal is a suppression."""
     one = finding(state)
     ruling = rule(one, CHANGED, f"I looked.\n[FINDING 3: {answer}]")
@@ -189,7 +188,7 @@ def test_a_failing_command_overrules_the_reviewer() -> None:
     """A fix is not accepted while the command fails; that the defect is still there is."""
     fails, passes = replace(CHANGED, failure=FAILS), replace(CHANGED, failure="")
     refused = rule(finding(), fails, "[FINDING 3: fixed, looks good]")
-    assert (refused.judged, refused.after) == (Judgement.UNCERTAIN, FindingState.UNCERTAIN)
+    assert (refused.judged, refused.after) == ("uncertain", FindingState.UNCERTAIN)
     assert FAILS in refused.reason
     assert rule(finding(), fails, "[FINDING 3: not fixed]").after is FindingState.REOPENED
     assert rule(finding(), passes, "[FINDING 3: fixed]").after is FindingState.VERIFIED_FIXED
@@ -199,7 +198,7 @@ def test_a_failing_command_overrules_the_reviewer() -> None:
 def test_an_answer_that_does_not_decide_is_uncertain(text: str) -> None:
     """Silence is never a pass, nor is a ruling on another finding."""
     ruling = rule(finding(), CHANGED, text)
-    assert (ruling.judged, ruling.after) == (Judgement.UNCERTAIN, FindingState.UNCERTAIN)
+    assert (ruling.judged, ruling.after) == ("uncertain", FindingState.UNCERTAIN)
 
 
 def test_a_reviewer_does_not_dismiss_what_endangers_the_system() -> None:

@@ -8,7 +8,7 @@ back, and no two rounds in a row break something.
 import difflib
 import random
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -16,8 +16,8 @@ from tests.unit.findings.passes import raw
 
 from pipeline.findings import ingest as taking
 from pipeline.findings.answers import Answer, drop_conflicting_fixes, fixer_events, reviewer_events
-from pipeline.findings.events import LedgerEvent
-from pipeline.findings.ingest import IngestResult, PassInfo, ingest
+from pipeline.findings.events import LedgerEvent, Pass
+from pipeline.findings.ingest import IngestResult, ingest, new_pass_id
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.linemap import LineMap, parse_diff
 from pipeline.findings.model import RawFinding, ReportStatus, ReviewerReport
@@ -110,8 +110,8 @@ class Loop:
     def review(self, number: int) -> bool:
         """One round of review; whether anything was reported."""
         (self.root / FILE).write_text("".join(f"{line}\n" for line in self.lines))
-        about = PassInfo(self.root, {}, at=_at(number), seconds=number, run="r", stage="rev", round=number)
-        about = replace(about, tree=self.past.keep(self.lines))
+        id, tree = new_pass_id(self.ledger, number, ""), self.past.keep(self.lines)
+        passed = Pass(id=id, started_at=_at(number), run="r", stage="rev", round=number, tree=tree)
         told = [one for one in self.wrong if self.chance.random() < 0.7] or self.wrong[:1]
         items = tuple(self._claim(n, defect) for n, defect in enumerate(told, 1))
         returned = ReviewerReport("rev", ReportStatus.RETURNED if items else ReportStatus.EMPTY, items)
@@ -121,7 +121,7 @@ class Loop:
             answers = drop_conflicting_fixes(said, ledger, reported)
             return reviewer_events(answers, ledger, run="r", round=number, by="rev", at=_at(number))
 
-        taken = ingest([returned], self.ledger, about, respond)
+        taken = ingest([returned], self.ledger, passed, self.root, {}, _at(number), respond)
         self._apply(taken.events)
         self._number(told, taken)
         return bool(told)

@@ -17,10 +17,9 @@ from pipeline.engine.state import Progress, State, begin
 from pipeline.errors import AwfError
 from pipeline.findings.events import LinkAdded, StateChanged
 from pipeline.findings.git import TreeSnapshots
-from pipeline.findings.keys import ReviewKey
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger, LedgerStore
 from pipeline.findings.model import Finding, FindingState, Link, ReportStatus, Suppression
-from pipeline.findings.plugin import ReviewFindings
+from pipeline.findings.plugin import ReviewFindings, ReviewKey
 from pipeline.findings.run_findings import RunFindings
 from pipeline.journal.memory import MemoryJournal
 from pipeline.language.model import FindingsFormat, LlmStage, ToolStage
@@ -326,10 +325,10 @@ def test_an_item_that_points_outside_keeps_a_review_from_being_clean(run: Run) -
 )
 def test_an_unreadable_item_is_kept_after_a_second_answer(run: Run, second: str) -> None:
     """0-12: a second answer does not take back what the first returned."""
-    first = found(item(confidence=0.9))
+    first = found(item(file="", evidence=[]))
     asked = run.findings.read_answer(run.job(REV, 1), [first])
     assert asked is not None
-    assert "`confidence`" in asked.problem
+    assert "`file`" in asked.problem
     judged = run.findings.read_answer(run.job(REV, 1), [first, second])
     assert judged is not None
     assert (judged.status, judged.problem) == (Status.FAIL, "")

@@ -443,18 +443,18 @@ def test_a_finding_without_lines_is_never_claimed_fixed() -> None:
 
 def test_a_new_finding_is_raised_with_all_its_names() -> None:
     """000-22: an id from the signature, a number from the ledger, the pass, and its name in a verdict file."""
-    passed = second([], [draft(votes=(), aliases=("ticket-1",))], passed=assessment(task="TASK-1"))
+    passed = second([], [draft(votes=(), task="TASK-1")])
     (raised,) = passed.after()
     assert raised.id == f"fnd_{raised.signature[7:15]}"
     assert (raised.number, raised.pass_id, raised.task, raised.created_at) == (1, "two", "TASK-1", SECOND)
-    assert raised.aliases == ("ticket-1", raised.fingerprints["verdict/v1"])
+    assert raised.aliases == (raised.fingerprints["verdict/v1"],)
     assert passed.ids == (raised.id,)
 
 
 def test_a_new_finding_without_a_place_has_no_name_by_place() -> None:
-    """What it was called by a tool stays."""
-    (raised,) = second([], [draft(None, locations=(), aliases=("ticket-1", ""))]).after()
-    assert raised.aliases == ("ticket-1",)
+    """Only its signature names it."""
+    (raised,) = second([], [draft(None, locations=())]).after()
+    assert raised.aliases == ()
 
 
 def test_ids_that_collide_grow() -> None:

@@ -24,7 +24,7 @@ from pipeline.findings.model import (
     Strength,
     Suppression,
 )
-from pipeline.findings.triage import StaleReason, describe_stale, find_stale_dismissals
+from pipeline.findings.triage import StaleReason, find_stale_dismissals
 
 AT = "2026-03-01T10:00:00Z"
 CODE = "def save(token):\n    store.save(token)\n    return token\n"
@@ -67,7 +67,7 @@ def ledger_of(root: Path, head: str = "", expires: str = "", **more: Any) -> Led
 
 
 def stale(ledger: Ledger, root: Path, at: str = AT) -> tuple[StaleReason, ...]:
-    return find_stale_dismissals(ledger, root, ENVIRONMENT, at).get(ID, ())
+    return tuple(find_stale_dismissals(ledger, root, ENVIRONMENT, at).get(ID, {}))
 
 
 def miss(ledger: Ledger) -> None:
@@ -87,7 +87,8 @@ def test_an_expired_dismissal_is_stale(root: Path) -> None:
     """The day of the expiry is the last one on which it holds."""
     ledger = ledger_of(root, expires="2026-03-01")
     assert stale(ledger, root, "2026-03-02T00:00:00Z") == (StaleReason.EXPIRED,)
-    assert "2026-03-01" in describe_stale(ledger.findings[ID], StaleReason.EXPIRED)
+    [why] = find_stale_dismissals(ledger, root, ENVIRONMENT, "2026-03-02T00:00:00Z")[ID].values()
+    assert "2026-03-01" in why
 
 
 @pytest.mark.parametrize("now", ["def save(token):\n    store.drop(token)\n", None])
@@ -128,7 +129,7 @@ def test_a_dismissal_that_the_last_pass_did_not_need_is_stale(root: Path) -> Non
     ledger = ledger_of(root)
     miss(ledger)
     assert stale(ledger, root) == (StaleReason.UNMATCHED,)
-    assert SECOND in describe_stale(ledger.findings[ID], StaleReason.UNMATCHED)
+    assert SECOND in find_stale_dismissals(ledger, root, ENVIRONMENT, AT)[ID][StaleReason.UNMATCHED]
     ledger.apply(ReportedAgain(at=AT, id=ID, pass_id=SECOND, observed=Observed.UNCHANGED, strength=Strength.EXACT))
     assert stale(ledger, root) == ()
 

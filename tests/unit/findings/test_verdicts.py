@@ -78,7 +78,7 @@ def test_a_claimed_fix_passes_in_the_file_and_nowhere_else() -> None:
     """A claim alone ships nothing and makes nothing ready."""
     said = verdicts([one(Severity.CRITICAL, FindingState.FIX_CLAIMED)])
     assert (said.verdict, said.after_verification) == (Verdict.PASS, Verdict.FAIL)
-    assert (said.stated, said.gating) == (Verdict.PASS, Verdict.FAIL)
+    assert (said.verdict, said.after_verification) == (Verdict.PASS, Verdict.FAIL)
     assert (said.shipping, said.readiness) == (Shipping.BLOCK_ON_MUSTS, Readiness.NOT_READY)
     assert said.summary["blocker"] == 0
 
@@ -159,8 +159,8 @@ def test_an_incomplete_pass_never_passes(status: ReportStatus) -> None:
     coverage = Coverage(reviewers={"qa": ReportStatus.EMPTY, "security": status})
     said = verdicts([], coverage)
     assert not said.complete
-    assert said.stated is not Verdict.PASS
-    assert said.gating is not Verdict.PASS
+    assert said.verdict is not Verdict.PASS
+    assert said.after_verification is not Verdict.PASS
     assert said.shipping is not Shipping.SHIP
     assert said.readiness is Readiness.NOT_READY
 
@@ -172,8 +172,8 @@ def test_gaps_never_make_a_verdict_better(found: list[Finding]) -> None:
     whole = verdicts(found, Coverage(reviewers={"a": ReportStatus.RETURNED}))
     gaps = verdicts(found, Coverage(reviewers={"a": ReportStatus.MISSING}))
     order = list(Verdict)
-    assert order.index(gaps.stated) >= order.index(whole.stated)
-    assert order.index(gaps.gating) >= order.index(whole.gating)
+    assert order.index(gaps.verdict) >= order.index(whole.verdict)
+    assert order.index(gaps.after_verification) >= order.index(whole.after_verification)
     assert list(Readiness).index(gaps.readiness) >= list(Readiness).index(whole.readiness)
     assert whole.shipping is Shipping.SHIP or gaps.shipping is whole.shipping
 

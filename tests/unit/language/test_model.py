@@ -15,6 +15,7 @@ from pipeline.language.model import (
     ExitStage,
     FindingsFormat,
     HumanStage,
+    Lens,
     LlmStage,
     ModelChoice,
     Models,
@@ -130,7 +131,7 @@ def test_every_attribute_reaches_the_model() -> None:
         access=Access.NONE,
         goal_gate=True,
         response_key_base="base",
-        lens="qa",
+        lens=Lens.QA,
         timeout=timedelta(seconds=90),
         retry_target="plan",
         retry=Retry(

@@ -1,6 +1,6 @@
 """A store with runs, and a browser that has the token."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,10 @@ from pipeline.engine.outcome import Outcome, Status, Usage
 from pipeline.engine.records import RunCreated, VisitCompleted
 from pipeline.engine.routing import Selection
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.web import launch
+from pipeline.web import actions
+from pipeline.web.actions import StartedProcess
 from pipeline.web.app import create_app
-from pipeline.web.launch import StartedProcess
+from pipeline.web.security import AccessPolicy
 
 TOKEN = "the-token"  # noqa: S105 - of a server that only this test reaches
 BASE = "http://127.0.0.1:8765"
@@ -78,10 +79,16 @@ def browser(store: Path) -> Iterator[Browser]:
     opened: list[TestClient] = []
 
     def make(
-        *, token: str = TOKEN, stores: tuple[Path, ...] = (), headers: dict[str, str] | None = None, **more: Any
+        *,
+        token: str = TOKEN,
+        stores: tuple[Path, ...] = (),
+        read_only: bool = False,
+        user: str = "",
+        environ: Mapping[str, str] | None = None,
     ) -> TestClient:
-        app = create_app(stores or (store,), token=TOKEN, **more)
-        client = TestClient(app, base_url=BASE, raise_server_exceptions=False, follow_redirects=False, headers=headers)
+        policy = AccessPolicy(TOKEN, "127.0.0.1", 8765, read_only)
+        app = create_app(stores or (store,), policy, user, environ or {})
+        client = TestClient(app, base_url=BASE, raise_server_exceptions=False, follow_redirects=False)
         if token:
             client.cookies.set("awf-8765", token)
         opened.append(client)
@@ -101,9 +108,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[StartedProcess]:
         made.append(real(*given))
         return made[-1]
 
-    real = launch.start_process
-    for module in ("actions", "start"):
-        monkeypatch.setattr(f"pipeline.web.{module}.start_process", start_process)
+    real = actions.start_process
+    monkeypatch.setattr(actions, "start_process", start_process)
     return made
 
 

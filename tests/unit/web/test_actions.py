@@ -14,7 +14,7 @@ from pipeline.engine.state import RunStatus, State
 from pipeline.errors import AwfError
 from pipeline.journal.mailbox import SqliteMailbox
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.web.launch import NotStarted, StartedProcess, start_process
+from pipeline.web.actions import NotStarted, StartedProcess, start_process
 
 START = "/s/shop/start"
 HERE = {"Origin": BASE}

@@ -13,6 +13,7 @@ from pipeline.journal.mailbox import SqliteMailbox
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.web.app import create_app
 from pipeline.web.live import StoreWatch
+from pipeline.web.security import AccessPolicy
 from pipeline.web.store import StoreReader
 
 
@@ -46,7 +47,8 @@ def cluster(store: Path) -> FakeClusterStore:
 @pytest.fixture
 def client(cluster: FakeClusterStore) -> Iterator[TestClient]:
     """A browser with the token."""
-    with closing(TestClient(create_app([cluster], token=TOKEN), base_url=BASE, follow_redirects=False)) as client:
+    app = create_app([cluster], AccessPolicy(TOKEN, "127.0.0.1", 8765), "", {})
+    with closing(TestClient(app, base_url=BASE, follow_redirects=False)) as client:
         client.cookies.set("awf-8765", TOKEN)
         yield client
 
@@ -117,7 +119,7 @@ def test_open_pages_learn_who_drives_a_run(cluster: FakeClusterStore, writer: Ru
     cluster.driven = None
     watch.poll()
     writer.begin("r1")
-    assert kinds(watch) == ["run_created"]
+    assert kinds(watch) == ["record"]
     cluster.driven = True
     assert kinds(watch) == ["known"]
     cluster.driven = False

@@ -15,7 +15,7 @@ from tests.unit.web.workflows import GATE, run_workflow
 from pipeline.app.store import load_state
 from pipeline.journal.mailbox import SqliteMailbox
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.web.launch import StartedProcess
+from pipeline.web.actions import StartedProcess
 
 TRIAGE = """
 workflow "Sort them" {

@@ -14,7 +14,7 @@ from tests.unit.web.workflows import TOOL, run_workflow
 from pipeline.engine.records import RunCreated, RunPaused
 from pipeline.engine.state import RunStatus
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.web.launch import StartedProcess
+from pipeline.web.actions import StartedProcess
 
 LIST = "/s/shop/runs"
 AGENT = """

@@ -90,15 +90,15 @@ def test_only_new_records_are_read(
     """The list and the page of a run share what was read of it."""
     writer.begin("r1")
     writer.visit("r1", 1)
-    assert [row.summary.visits for row in reader.runs()] == [1]
+    assert [run.visits for run, _ in reader.runs()] == [1]
     assert list(reader.runs())
     assert entries_read == [("r1", 0)]
     writer.visit("r1", 2)
-    assert reader.run("r1").position == 3
+    assert reader.run("r1").history.position == 3
     rows = list(reader.runs())
     assert entries_read == [("r1", 0), ("r1", 2), ("r1", 3)]
     assert rows == list(new_reader(store).runs())
-    assert rows[0].summary.visits == 2
+    assert rows[0][0].visits == 2
 
 
 def test_few_histories_are_kept(
@@ -122,18 +122,18 @@ def test_a_record_written_while_a_run_is_read_counts_once(
     writer.visit("r1")
     with monkeypatch.context() as patch:
         patch.setattr(StoreHeads, "read", lambda _: {"r1": 1})
-        (row,) = reader.runs()
-        assert (row.summary.visits, row.summary.cost_usd) == (1, 0.5)
+        ((run, _),) = reader.runs()
+        assert (run.visits, run.cost_usd) == (1, 0.5)
     writer.visit("r1", 2)
-    (row,) = reader.runs()
-    assert (row.summary.visits, row.summary.cost_usd) == (2, 1.0)
+    ((run, _),) = reader.runs()
+    assert (run.visits, run.cost_usd) == (2, 1.0)
 
 
 def test_answers_are_not_kept_in_memory(writer: RunWriter, reader: StoreReader) -> None:
     """What stages answered is read only when it is shown."""
     writer.begin("r1")
     writer.visit("r1", outcome=Outcome(status=Status.SUCCESS, response="much " * 1000))
-    outcome = reader.run("r1").visits[0].outcome
+    outcome = reader.run("r1").history.visits[0].outcome
     assert outcome
     assert outcome.response == ""
 
@@ -142,10 +142,10 @@ def test_rounds_are_counted_from_the_ledger(writer: RunWriter, reader: StoreRead
     """Each round of a run counts once, however many passes it had."""
     writer.begin("r1")
     writer.journal.append_ledger(['{"kind":"assessed","assessment":{"run":"r1"}}', '{"kind":"raised","of":"assessed"}'])
-    assert [row.rounds for row in reader.runs()] == [1]
+    assert [rounds for _, rounds in reader.runs()] == [1]
     more = '{"kind":"assessed","assessment":{"run":"r1","round":%d}}'
     writer.journal.append_ledger([more % 2, more % 2])
-    assert [row.rounds for row in reader.runs()] == [2]
+    assert [rounds for _, rounds in reader.runs()] == [2]
 
 
 @pytest.mark.usefixtures("root")
@@ -154,8 +154,8 @@ def test_a_damaged_ledger_hides_no_run(writer: RunWriter, reader: StoreReader) -
     writer.begin("r1")
     assert len(reader.findings().findings) == 3
     writer.journal._open().execute("UPDATE ledger SET line = x'00'")
-    assert [row.summary.run_id for row in reader.runs()] == ["r1"]
-    assert reader.run("r1").position == 1
+    assert [run.run_id for run, _ in reader.runs()] == ["r1"]
+    assert reader.run("r1").history.position == 1
     with pytest.raises(JournalError):
         reader.findings()
 
@@ -202,12 +202,12 @@ def test_another_store_in_its_place_is_read_from_the_start(store: Path, writer: 
     writer.begin("r1")
     writer.visit("r1")
     writer.begin("r2")
-    assert (reader.run("r1").position, len(list(reader.runs()))) == (2, 2)
+    assert (reader.run("r1").history.position, len(list(reader.runs()))) == (2, 2)
     writer.journal.close()
     replace_store(store)
     writer.begin("r1")
-    assert [(row.summary.run_id, row.summary.visits) for row in reader.runs()] == [("r1", 0)]
-    assert reader.run("r1").position == 1
+    assert [(run.run_id, run.visits) for run, _ in reader.runs()] == [("r1", 0)]
+    assert reader.run("r1").history.position == 1
     assert reader.generation == 1
 
 

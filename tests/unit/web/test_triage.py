@@ -11,7 +11,7 @@ from tests.unit.web.findings import item, project, review
 
 from pipeline.app.findings.ledger import read_snapshot
 from pipeline.findings.model import Finding, FindingState
-from pipeline.web.site import MAX_FORM
+from pipeline.web.page import MAX_FORM
 
 FINDINGS = "/s/shop/findings"
 OURS = {"Sec-Fetch-Site": "same-origin"}

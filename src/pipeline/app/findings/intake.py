@@ -6,7 +6,7 @@ not be read: the pass is recorded as incomplete.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
@@ -26,15 +26,17 @@ from pipeline.findings.events import (
 )
 from pipeline.findings.formats import FORMATS, IMPORT_FORMATS, detect
 from pipeline.findings.formats.items import MAX_BYTES, malformed_report
-from pipeline.findings.ingest import PassInfo, ingest
+from pipeline.findings.ingest import ingest, new_pass_id
 from pipeline.findings.ledger import Ledger, joined_to
-from pipeline.findings.model import FindingId, FindingState, Lens, RawFinding, ReviewerReport, UnreadableItem
+from pipeline.findings.model import FindingId, FindingState, RawFinding, ReviewerReport, UnreadableItem
 from pipeline.findings.triage import find_stale_dismissals
+from pipeline.language.model import Lens
 
 AUTO = "auto"
 STDIN = "-"
 CALLER = "awf findings import"
 Mode = Literal["full", "quick", "verify"]
+_CHANGES = ("new", "unchanged", "updated", "moved", "reopened", "absent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,23 +120,11 @@ def _renumber(report: ReviewerReport, by: int) -> ReviewerReport:
 
 
 @dataclass(frozen=True, slots=True)
-class PassChanges:
-    """The ids of findings by what a pass did to them. An id can be both moved and reopened."""
-
-    new: tuple[str, ...] = ()
-    unchanged: tuple[str, ...] = ()
-    updated: tuple[str, ...] = ()
-    moved: tuple[str, ...] = ()
-    reopened: tuple[str, ...] = ()
-    absent: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ImportResult:
     """What a pass recorded."""
 
     passed: Pass
-    changes: PassChanges
+    changes: dict[str, list[FindingId]]  # what it did to which findings; an id can be both moved and reopened
     verdict: VerdictSummary
     ledger: Ledger
     problems: tuple[str, ...] = ()
@@ -158,7 +148,7 @@ class ImportResult:
             "pass": self.passed.id,
             "inputs": len(self.passed.entries),
             "dispositions": self.dispositions,
-            **asdict(self.changes),
+            **self.changes,
             "unused": list(self.stale),
             "verdicts": self.verdict.as_json(),
             "reviewers": {name: str(status) for name, status in self.passed.coverage.reviewers.items()},
@@ -177,20 +167,18 @@ def import_reports(
 ) -> ImportResult:
     """Make one pass of reports, record it and write the view files."""
     at = timestamp(now)
-    info = PassInfo(
-        root=repository.root,
-        environment=repository.environment,
-        at=at,
-        seconds=int(now.timestamp()),
-        head=repository.head,
-        branch=repository.branch,
-        task=task,
-        caller=CALLER,
-        mode=mode,
-        target=repository.branch or repository.head[:12],
-    )
-    with open_ledger(store, repository.root, at, repository.trust) as opened:
-        result = ingest(reports, opened.ledger, info)
+    with open_ledger(store, repository, now) as opened:
+        passed = Pass(
+            id=new_pass_id(opened.ledger, int(now.timestamp()), repository.head),
+            started_at=at,
+            head=repository.head,
+            branch=repository.branch,
+            task=task,
+            caller=CALLER,
+            mode=mode,
+            target=repository.branch or repository.head[:12],
+        )
+        result = ingest(reports, opened.ledger, passed, repository.root, repository.environment, at)
         opened.store.append(result.events)
         passed, changes = result.passed, pass_changes(result.events, opened.ledger)
         del result  # a hundred thousand findings need not be kept twice
@@ -207,9 +195,9 @@ def import_reports(
     )
 
 
-def pass_changes(events: Iterable[LedgerEvent], ledger: Ledger) -> PassChanges:
+def pass_changes(events: Iterable[LedgerEvent], ledger: Ledger) -> dict[str, list[FindingId]]:
     """What the events of a pass did, each finding once in each list, and a cluster as its leader."""
-    lists: dict[str, dict[FindingId, None]] = {part.name: {} for part in fields(PassChanges)}
+    lists: dict[str, dict[FindingId, None]] = {name: {} for name in _CHANGES}
     for event in events:
         match event:
             case FindingRaised():
@@ -222,6 +210,4 @@ def pass_changes(events: Iterable[LedgerEvent], ledger: Ledger) -> PassChanges:
                 lists["absent"][event.id] = None
             case _:
                 pass  # the finding's own history has the rest
-    return PassChanges(
-        **{name: tuple(id for id in ids if not joined_to(ledger.findings[id])) for name, ids in lists.items()}
-    )
+    return {name: [id for id in ids if not joined_to(ledger.findings[id])] for name, ids in lists.items()}

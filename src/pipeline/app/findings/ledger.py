@@ -8,14 +8,13 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from pipeline.app.store import MAX_NAMES, NEWEST, join_names
-from pipeline.engine.ports import Journal
 from pipeline.errors import AwfError
 from pipeline.findings.events import LedgerEvent, Pass
 from pipeline.findings.git import read_checkout
 from pipeline.findings.ledger import Ledger, LedgerStore, lock_ledger
 from pipeline.findings.model import Finding, PassId
 from pipeline.findings.views import Views
-from pipeline.findings.views.record_store import NO_TRUST, Trust
+from pipeline.findings.views.record_store import Trust
 from pipeline.journal.sqlite import SqliteJournal
 
 
@@ -28,11 +27,6 @@ class Repository:
     head: str = ""  # the commit; empty outside of git and before the first one
     branch: str = ""
     trusted: tuple[str, ...] = ()  # the commands that the user allows to receive records
-
-    @property
-    def trust(self) -> Trust:
-        """What the user allows a record store named by the project."""
-        return Trust(self.trusted, self.environment)
 
 
 def find_repository(
@@ -56,12 +50,7 @@ class LedgerSnapshot:
 def read_snapshot(store: Path, root: Path, at: str) -> LedgerSnapshot:
     """The findings of a store. Reading writes nothing."""
     with closing(SqliteJournal(store)) as journal:
-        return read_snapshot_from(journal, root, at, store)
-
-
-def read_snapshot_from(journal: Journal, root: Path, at: str, store: Path | None = None) -> LedgerSnapshot:
-    """The findings of a journal."""
-    return apply_view_edits(LedgerStore(journal).ledger(), root, at, store)
+        return apply_view_edits(LedgerStore(journal).ledger(), root, at, store)
 
 
 def apply_view_edits(ledger: Ledger, root: Path, at: str, store: Path | None = None) -> LedgerSnapshot:
@@ -93,10 +82,11 @@ class OpenLedger:
 
 
 @contextmanager
-def open_ledger(store: Path, root: Path, at: str, trust: Trust = NO_TRUST) -> Iterator[OpenLedger]:
+def open_ledger(store: Path, repository: Repository, now: datetime) -> Iterator[OpenLedger]:
     """Lock the ledger of a store for adding to it. Edits in the view files are recorded first."""
+    at, trust = timestamp(now), Trust(repository.trusted, repository.environment)
     with lock_ledger(store), closing(SqliteJournal(store)) as journal:
-        kept, views = LedgerStore(journal), Views(root, store, trust)
+        kept, views = LedgerStore(journal), Views(repository.root, store, trust)
         edits = views.read_edits(kept.ledger(), at)
         kept.append(edits.all)
         problems = edits.problems
@@ -133,15 +123,14 @@ def find_pass(name: str, ledger: Ledger) -> Pass:
         raise AwfError("there are no passes yet", help="make one with: awf findings import FILE")
     if name in NEWEST:
         return next(reversed(passes.values()))
-    if PassId(name) in passes:
-        return passes[PassId(name)]
-    matching = [one for id, one in passes.items() if name and id.startswith((name, f"REV-{name}"))]
-    if not matching:
-        raise AwfError(f'there is no pass "{name}"', help=f"the newest are {join_names([*reversed(passes)])}")
-    if len(matching) > 1:
-        help = f"give more of the id: {join_names([one.id for one in matching])}"
+    matching = [id for id in passes if name and id.startswith((name, f"REV-{name}"))]
+    exact = PassId(name)
+    if len(matching) == 1 or exact in matching:
+        return passes[exact if exact in matching else matching[0]]
+    if matching:
+        help = f"give more of the id: {join_names(matching)}"
         raise AwfError(f'{len(matching)} passes start with "{name}"', help=help)
-    return matching[0]
+    raise AwfError(f'there is no pass "{name}"', help=f"the newest are {join_names([*reversed(passes)])}")
 
 
 def timestamp(now: datetime) -> str:

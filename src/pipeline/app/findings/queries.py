@@ -1,19 +1,17 @@
-"""What commands and pages ask of a ledger: which findings match, the verdict on them, what changed between passes."""
+"""What commands and pages ask of a ledger: which findings match, and the verdict on them."""
 
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
 from pipeline.app.findings.ledger import find_pass
 from pipeline.errors import AwfError
-from pipeline.findings.events import Coverage, Pass
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Category, Finding, FindingId, FindingState, Gate, Severity
 from pipeline.findings.triage import importance
-from pipeline.findings.verdicts import Readiness, Shipping, Verdict, Verdicts, at_least_fail, ledger_verdicts
+from pipeline.findings.verdicts import Shipping, Verdict, Verdicts, ledger_verdicts
 
 ALL_STATES = frozenset(FindingState)
 NEEDS_ATTENTION = frozenset(state for state in FindingState if state.needs_attention)
@@ -25,6 +23,7 @@ STATE_GROUPS = {
     "dismissed": DISMISSED_STATES,
 }
 """Names for several states at once."""
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class FindingFilter:
             and (not self.stages or any(vote.stage in self.stages for vote in finding.votes))
             and (not self.reviewers or any(vote.reviewer in self.reviewers for vote in finding.votes))
             and (not self.words or _contains(finding, self.words))
-            and (self.since is None or _parse_time(finding.updated_at) >= self.since)
+            and (self.since is None or (_parse_time(finding.updated_at) or _EARLIEST) >= self.since)
         )
 
 
@@ -78,10 +77,10 @@ def parse_states(names: Iterable[str]) -> frozenset[FindingState]:
 
 def parse_since(text: str, ledger: Ledger) -> datetime:
     """The time that a date, a time or a pass means."""
-    with suppress(ValueError):
-        return _in_utc(datetime.fromisoformat(text))
+    if time := _parse_time(text):
+        return time
     try:
-        return _parse_time(find_pass(text, ledger).started_at)
+        return _parse_time(find_pass(text, ledger).started_at) or _EARLIEST
     except AwfError as error:
         help = f"give a date such as 2026-01-31, or a pass; {error.help}"
         raise AwfError(f'"{text}" is neither a date nor a pass', help=help) from error
@@ -100,15 +99,12 @@ def _is_in(finding: Finding, name: str) -> bool:
     return any(location.path.startswith(wanted) for location in finding.locations)
 
 
-def _parse_time(text: str) -> datetime:
-    """A time of the ledger; an unreadable one, as from a foreign record, is before all others."""
+def _parse_time(text: str) -> datetime | None:
+    """A time, in UTC if it does not say; None if it cannot be read, as in a foreign record."""
     try:
-        return _in_utc(datetime.fromisoformat(text))
+        time = datetime.fromisoformat(text)
     except ValueError:
-        return datetime.min.replace(tzinfo=UTC)
-
-
-def _in_utc(time: datetime) -> datetime:
+        return None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
@@ -138,161 +134,71 @@ def finding_row(finding: Finding, ledger: Ledger) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class BlockingDismissal:
-    """A finding that would block if it were not dismissed."""
-
-    id: str
-    number: int
-    title: str
-    severity: str
-    state: str
-    by: str
-    note: str
-
-    @classmethod
-    def of(cls, finding: Finding) -> "BlockingDismissal":
-        """Who dismissed a finding and why, by its suppression or else by its history."""
-        change = next((one for one in reversed(finding.history) if one.state is finding.state), None)
-        by, note = (change.by, change.note) if change else ("", "")
-        if suppression := finding.suppression:
-            by, note = suppression.by or by, suppression.reason or note
-        return cls(finding.id, finding.number, finding.title, str(finding.severity), str(finding.state), by, note)
-
-
-@dataclass(frozen=True, slots=True)
 class VerdictSummary:
-    """The verdicts on all findings, and whether they can be relied on."""
+    """The verdicts on all findings, and the numbers behind them."""
 
     verdicts: Verdicts
     required: int  # findings that must be fixed
     claimed: int  # fixes that nobody has verified
-    coverage: Coverage | None  # None: nothing was reviewed
-    dismissed: tuple[BlockingDismissal, ...] = ()
-
-    @property
-    def complete(self) -> bool:
-        """Whether there is a pass, and the last answer of every reviewer could be read."""
-        return self.coverage is not None and self.verdicts.complete
-
-    @property
-    def gaps(self) -> list[str]:
-        """Whose last answer could not be read, and why."""
-        if self.coverage is None:
-            return ["nothing was reviewed: this store has no pass"]
-        return [
-            f"{name} is {status}: {self.coverage.problems.get(name, 'no answer')}"
-            for name, status in self.coverage.silent.items()
-        ]
+    gaps: tuple[str, ...]  # whose last answer could not be read, and why
+    dismissed: tuple[dict[str, Any], ...]  # the findings that would block if they were not dismissed
 
     def failing(self, worst: Verdict = Verdict.FAIL) -> bool:
         """Whether a gate must stop the change: the verdict without claimed fixes is at least this bad, or has gaps."""
         order = list(Verdict)
-        return not self.complete or order.index(self.verdicts.after_verification) >= order.index(worst)
+        return not self.verdicts.complete or order.index(self.verdicts.after_verification) >= order.index(worst)
 
     def as_json(self) -> dict[str, Any]:
         """The verdicts for a program. With a gap nothing ships and nothing is ready."""
         return {
-            "verdict": str(self._stated(self.verdicts.verdict)),
-            "after_verification": str(self._stated(self.verdicts.after_verification)),
-            "ship": self.complete and self.verdicts.shipping is Shipping.SHIP,
-            "readiness": str(self.verdicts.readiness if self.complete else Readiness.NOT_READY),
-            "complete": self.complete,
+            "verdict": str(self.verdicts.verdict),
+            "after_verification": str(self.verdicts.after_verification),
+            "ship": self.verdicts.shipping is Shipping.SHIP,
+            "readiness": str(self.verdicts.readiness),
+            "complete": self.verdicts.complete,
             "summary": dict(self.verdicts.summary),
-            "dismissed": [asdict(one) for one in self.dismissed],
+            "dismissed": list(self.dismissed),
         }
 
     @property
     def headline(self) -> str:
         """The verdict in one line."""
-        claimed, verified = self._stated(self.verdicts.verdict), self._stated(self.verdicts.after_verification)
+        claimed, verified = self.verdicts.verdict, self.verdicts.after_verification
         counts = ", ".join(f"{number} {severity}" for severity, number in self.verdicts.summary.items() if number)
         text = f" ({counts})" if counts else ""
         if self.claimed and claimed != verified:
             fixes = "1 claimed fix is" if self.claimed == 1 else f"{self.claimed} claimed fixes are"
             text = f" as claimed{text}; {verified} until {fixes} verified"
-        return f"{claimed}{text}" if self.complete else f"{claimed}{text}; the review is incomplete"
-
-    def _stated(self, verdict: Verdict) -> Verdict:
-        return verdict if self.complete else at_least_fail(verdict)
+        return f"{claimed}{text}" + ("" if self.verdicts.complete else "; the review is incomplete")
 
 
 def summarize_verdict(ledger: Ledger) -> VerdictSummary:
     """The verdicts on a ledger after its last pass."""
     own = [finding for finding in ledger if not finding.pre_existing]
-    dismissed = [finding for finding in own if finding.state.dismissed]
     severe = (Severity.CRITICAL, Severity.HIGH)
-    blocking = [one for one in dismissed if one.gate.value is Gate.MUST or one.severity in severe]
+    coverage = ledger.coverage()
+    gaps = ["nothing was reviewed: this store has no pass"]
+    if coverage:
+        silent = coverage.silent.items()
+        gaps = [f"{name} is {status}: {coverage.problems.get(name, 'no answer')}" for name, status in silent]
     return VerdictSummary(
         ledger_verdicts(ledger),
-        required=sum(finding.state.active and finding.gate.value is Gate.MUST for finding in own),
-        claimed=sum(finding.state is FindingState.FIX_CLAIMED for finding in own),
-        coverage=ledger.coverage(),
-        dismissed=tuple(map(BlockingDismissal.of, blocking)),
+        required=sum(one.state.active and one.gate.value is Gate.MUST for one in own),
+        claimed=sum(one.state is FindingState.FIX_CLAIMED for one in own),
+        gaps=tuple(gaps),
+        dismissed=tuple(
+            _dismissal_row(one)
+            for one in own
+            if one.state.dismissed and (one.gate.value is Gate.MUST or one.severity in severe)
+        ),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PassDiff:
-    """What became of findings between two passes; each is in at most one list."""
-
-    before: Pass
-    after: Pass
-    resolved: tuple[Finding, ...]  # fixed or dismissed, or changed and not reported again
-    carried: tuple[Finding, ...]
-    new: tuple[Finding, ...]
-    regressed: tuple[Finding, ...]  # resolved in between, and back
-    claimed: tuple[Finding, ...]  # of the resolved, those that nobody has verified
-
-    def lists(self) -> dict[str, tuple[Finding, ...]]:
-        """The findings by what became of them."""
-        return {name: getattr(self, name) for name in ("resolved", "carried", "new", "regressed")}
-
-    def as_json(self) -> dict[str, Any]:
-        """The ids for a program."""
-        lists = {**self.lists(), "claimed": self.claimed}
-        ids = {name: [finding.id for finding in findings] for name, findings in lists.items()}
-        return {"from": self.before.id, "to": self.after.id, **ids}
-
-
-def compare_passes(ledger: Ledger, before: Pass, after: Pass) -> PassDiff:
-    """What became of findings from one pass to a later one, by what each was right after either of them."""
-    order = {str(id): number for number, id in enumerate(ledger.passes)}
-    if order[before.id] > order[after.id]:
-        raise AwfError(f"{before.id} is later than {after.id}", help="give the earlier pass first")
-    lists: dict[str, list[Finding]] = {"resolved": [], "carried": [], "new": [], "regressed": [], "claimed": []}
-    for finding in ledger:
-        was, now = _history_length(finding, before, order), _history_length(finding, after, order)
-        if name := _classify(finding, was, now):
-            lists[name].append(finding)
-            if name == "resolved" and _state_at(finding, now) is FindingState.FIX_CLAIMED:
-                lists["claimed"].append(finding)
-    return PassDiff(before, after, **{name: tuple(findings) for name, findings in lists.items()})
-
-
-def _classify(finding: Finding, was: int, now: int) -> str:
-    """What became of a finding; empty if it has no part in either pass."""
-    first, last = _state_at(finding, was), _state_at(finding, now)
-    if last is None:
-        return ""
-    if first is None:
-        return "new" if last.needs_attention else ""
-    if not last.needs_attention or (last is FindingState.FIX_CLAIMED and first.active):
-        return "resolved" if first.needs_attention else ""
-    closed = any(change.state and not change.state.needs_attention for change in finding.history[was:now])
-    return "regressed" if closed or not first.needs_attention else "carried"
-
-
-def _history_length(finding: Finding, after: Pass, order: Mapping[str, int]) -> int:
-    """How long the history was after a pass: up to the last change by it, or else all that is not later."""
-    own = [number for number, change in enumerate(finding.history, 1) if change.pass_id == after.id]
-    if own:
-        return own[-1]
-    for number, change in enumerate(finding.history):
-        if change.at > after.started_at or order.get(change.pass_id, -1) > order[after.id]:
-            return number
-    return len(finding.history)
-
-
-def _state_at(finding: Finding, length: int) -> FindingState | None:
-    """The state after that much of the history; None before it was raised."""
-    return next((change.state for change in reversed(finding.history[:length]) if change.state), None)
+def _dismissal_row(finding: Finding) -> dict[str, Any]:
+    """Who dismissed a finding and why, by its suppression or else by its history."""
+    change = next((one for one in reversed(finding.history) if one.state is finding.state), None)
+    by, note = (change.by, change.note) if change else ("", "")
+    if suppression := finding.suppression:
+        by, note = suppression.by or by, suppression.reason or note
+    row = {"id": finding.id, "number": finding.number, "title": finding.title}
+    return row | {"severity": str(finding.severity), "state": str(finding.state), "by": by, "note": note}

@@ -4,30 +4,20 @@ The store is not locked while a reviewer works, and a ruling is recorded before 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from pipeline.app.findings.ledger import OpenLedger, Repository, find_finding, open_ledger, timestamp
+from pipeline.app.findings.ledger import Repository, find_finding, open_ledger
 from pipeline.app.store import process_label
 from pipeline.app.wiring import Runtime, SystemClock
 from pipeline.backends.environment import child_environment
 from pipeline.backends.git import git_in
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.select import BackendSelector
-from pipeline.engine.ports import (
-    AgentRequest,
-    AgentResult,
-    AgentStatus,
-    Backend,
-    ExitReason,
-    ProcessCommand,
-    Processes,
-    RequestLimits,
-)
+from pipeline.engine.ports import AgentRequest, AgentStatus, Backend, ProcessCommand, Processes, RequestLimits
 from pipeline.findings.evidence import RepositoryFiles
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.linemap import GitHistory, line_maps
@@ -45,7 +35,7 @@ from pipeline.findings.revalidate import (
 )
 from pipeline.findings.transitions import CodeState
 from pipeline.findings.triage import importance
-from pipeline.handlers.tool import failure_headline
+from pipeline.handlers.tool import describe_failure
 from pipeline.language.model import Access
 from pipeline.plugins.manager import PluginManager
 
@@ -82,7 +72,7 @@ class RevalidationResult:
                 "before": str(ruling.finding.state),
                 "after": str(ruling.after or ruling.finding.state),
                 "mechanical": str(ruling.check.condition),
-                "judged": ruling.judged and str(ruling.judged),
+                "judged": ruling.judged,
                 "reason": ruling.reason,
             }
             for ruling in self.rulings
@@ -100,28 +90,14 @@ class FreshReviewer:
 
     async def ask(self, finding: Finding, check: CodeCheck, visit: int) -> Ruling:
         """The ruling that follows from its answer. Question and answer are kept."""
-        folder, redact = self.folder / str(finding.id), self.runtime.redactor.text
-        folder.mkdir(parents=True, exist_ok=True)
-        prompt = build_question(finding, check)
-        (folder / "question.md").write_text(redact(prompt), encoding="utf-8", errors="replace")
-        result = await self.backend.run(self._request(prompt, folder, visit), lambda _event: None)
-        answer = redact(result.text)
-        (folder / "answer.md").write_text(answer, encoding="utf-8", errors="replace")
-        if result.status is AgentStatus.OK:
-            return rule_by_reviewer(finding, check, self.backend.name, answer)
-        reason = f"{check}; the reviewer gave no answer: {redact(_error_text(result))}"
-        return Ruling(finding, check, reason, unanswered=True)
-
-    def _request(self, prompt: str, folder: Path, visit: int) -> AgentRequest:
-        settings = self.runtime.settings
+        folder, redact, settings = self.folder / finding.id, self.runtime.redactor.text, self.runtime.settings
         choice, limits = settings.model_choice, settings.limits
         names = (*self.backend.variables(choice.provider), *settings.environment)
-        return AgentRequest(
+        request = AgentRequest(
             stage=STAGE,
             visit=visit,
             attempt=1,
-            review=True,
-            prompt=prompt,
+            prompt=build_question(finding, check),
             cwd=self.root,
             artifacts=folder.absolute(),
             model=choice.model,
@@ -131,6 +107,15 @@ class FreshReviewer:
             limits=RequestLimits(timeout=limits.timeout or _REVIEW_SECONDS, idle=limits.idle or _IDLE_SECONDS),
             env=child_environment(self.runtime.environ, extra_names=names),
         )
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "question.md").write_text(redact(request.prompt), encoding="utf-8", errors="replace")
+        result = await self.backend.run(request, lambda _event: None)
+        answer = redact(result.text)
+        (folder / "answer.md").write_text(answer, encoding="utf-8", errors="replace")
+        if result.status is AgentStatus.OK:
+            return rule_by_reviewer(finding, check, self.backend.name, answer)
+        error = f"{result.error.kind}: {result.error.message}" if result.error else f"it ended with {result.status}"
+        return Ruling(finding, check, f"{check}; the reviewer gave no answer: {redact(error)}", unanswered=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,26 +129,28 @@ class Revalidation:
 
     async def run(self, names: Sequence[str], command: str = "") -> RevalidationResult:
         """Look at the named findings, or at all that are open or claimed to be fixed, claimed fixes first."""
-        reviewer = self._reviewer()  # first: an unknown backend must change nothing
-        with self._open() as opened:
+        runtime = self.runtime
+        processes = LocalProcesses(process_label(runtime.store, STAGE), redactor=runtime.redactor)
+        reviewer = self._reviewer(processes)  # first: an unknown backend must change nothing
+        with open_ledger(runtime.store, self.repository, self.now) as opened:
             ledger, problems = opened.ledger.copy(), list(opened.problems)
         picked = [find_finding(name, ledger) for name in names]
         if not names:
             picked = [finding for finding in ledger if finding.state.needs_attention]
         if not picked:
             return RevalidationResult(problems=tuple(problems))
-        failure = await self._run_command(command) if command else None
-        rulings, asked = dict[str, Ruling](), list[tuple[Finding, CodeCheck]]()
+        failure = await self._run_command(command, processes) if command else None
+        rulings, asked = dict[str, Ruling](), list[Ruling]()
         for finding, check in self._check(picked, ledger, failure):
             rulings[finding.id] = rule_by_code(finding, check)
             if reviewer and should_ask(finding, check, named=bool(names)):
-                asked.append((finding, check))
-        waiting = {finding.id for finding, _ in asked}
+                asked.append(rulings[finding.id])
+        waiting = {ruling.finding.id for ruling in asked}
         problems += self._record(rulings, [id for id in rulings if id not in waiting])
-        for visit, (finding, check) in enumerate(asked, 1):
+        for visit, ruling in enumerate(asked, 1):
             if reviewer:
-                rulings[finding.id] = await reviewer.ask(finding, check, visit)
-                problems += self._record(rulings, [finding.id])
+                rulings[ruling.finding.id] = await reviewer.ask(ruling.finding, ruling.check, visit)
+                problems += self._record(rulings, [ruling.finding.id])
         return RevalidationResult(tuple(rulings.values()), tuple(dict.fromkeys(problems)))
 
     def _check(self, picked: Iterable[Finding], ledger: Ledger, failure: str | None) -> list[tuple[Finding, CodeCheck]]:
@@ -177,7 +164,7 @@ class Revalidation:
 
     def _record(self, rulings: dict[str, Ruling], ids: Sequence[str]) -> tuple[str, ...]:
         """Record rulings, but leave alone a finding whose state changed while it was looked at."""
-        with self._open() as opened:
+        with open_ledger(self.runtime.store, self.repository, self.now) as opened:
             for id in ids:
                 ruling, now = rulings[id], opened.ledger.findings[rulings[id].finding.id]
                 if ruling.after is None or now.state is ruling.finding.state:
@@ -185,14 +172,10 @@ class Revalidation:
                 else:
                     reason = f"its state changed to {now.state} meanwhile, so it was left alone; {ruling.reason}"
                     rulings[id] = Ruling(now, ruling.check, reason)
-            return opened.problems + opened.record(
-                [event for id in ids for event in ruling_events(rulings[id], opened.at)]
-            )
+            events = [event for id in ids for event in ruling_events(rulings[id], opened.at)]
+            return opened.problems + opened.record(events)
 
-    def _open(self) -> AbstractContextManager[OpenLedger]:
-        return open_ledger(self.runtime.store, self.repository.root, timestamp(self.now), self.repository.trust)
-
-    def _reviewer(self) -> FreshReviewer | None:
+    def _reviewer(self, processes: Processes) -> FreshReviewer | None:
         if not (name := self.options.get("backend")):
             return None
         runtime = self.runtime
@@ -200,18 +183,15 @@ class Revalidation:
         plugins.load_installed()
         label = process_label(runtime.store, STAGE)
         backends = BackendSelector(
-            self.options, self._processes(), plugins.agent_backends(), runtime.settings, runtime.environ, label
+            self.options, processes, plugins.agent_backends(), runtime.settings, runtime.environ, label
         )
         folder = runtime.store / "revalidations" / self.now.strftime("%Y%m%dT%H%M%S.%fZ")
         return FreshReviewer(backends.get(str(name)), self.repository.root, folder, runtime)
 
-    def _processes(self) -> Processes:
-        return LocalProcesses(process_label(self.runtime.store, STAGE), redactor=self.runtime.redactor)
-
-    async def _run_command(self, command: str) -> str:
-        """Run the command that must pass before a fix is accepted; its failure in one line, or empty."""
+    async def _run_command(self, command: str, processes: Processes) -> str:
+        """Run the command that must pass before a fix is accepted; why it failed, or empty."""
         with TemporaryDirectory(prefix="awf-") as folder:
-            done = await self._processes().run(
+            done = await processes.run(
                 ProcessCommand(
                     argv=("/bin/sh", "-c", command),
                     cwd=self.repository.root,
@@ -220,13 +200,8 @@ class Revalidation:
                     timeout=_COMMAND_SECONDS,
                 )
             )
-        if done.ending is not ExitReason.EXITED:
-            words = f"{done.ending} after {done.duration:.0f} s {done.message}".strip()
-        elif done.exit_code:
-            words = f"exit code {done.exit_code}"
-        else:
-            return ""
-        return failure_headline(done.stdout_tail, done.stderr_tail, words) or words
+        kind, reason = describe_failure(done)
+        return (reason or str(kind)) if kind else ""
 
 
 def search_code(words: Iterable[str], root: Path, environment: Mapping[str, str]) -> frozenset[str] | None:
@@ -241,7 +216,3 @@ def search_code(words: Iterable[str], root: Path, environment: Mapping[str, str]
         return None
     found = frozenset(done.stdout.decode(errors="replace").split())
     return found if done.returncode in (0, 1) else None
-
-
-def _error_text(result: AgentResult) -> str:
-    return f"{result.error.kind}: {result.error.message}" if result.error else f"it ended with {result.status}"

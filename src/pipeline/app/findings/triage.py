@@ -5,25 +5,17 @@ What one command decides is recorded whole or not at all. A recorded pass is nev
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from pipeline.app.findings.ledger import (
-    LedgerSnapshot,
-    Repository,
-    find_finding,
-    open_ledger,
-    read_snapshot,
-    timestamp,
-)
+from pipeline.app.findings.ledger import LedgerSnapshot, Repository, find_finding, open_ledger
 from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingState
 from pipeline.findings.triage import TriageOutcome, merge_findings, split_findings, triage
-from pipeline.findings.views.record_store import NO_TRUST, Trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,35 +87,20 @@ class TriageResult:
         return sha256(repr(self.changes).encode()).hexdigest()
 
 
-def preview_triage(choose: Choose, request: TriageRequest, store: Path, root: Path, now: datetime) -> TriageResult:
-    """What a decision would change. Nothing is written."""
-    at = timestamp(now)
-    return plan_triage(choose, request, read_snapshot(store, root, at), at)
-
-
 def plan_triage(choose: Choose, request: TriageRequest, snapshot: LedgerSnapshot, at: str) -> TriageResult:
     """What a decision would change in findings that are at hand."""
     return _decide(snapshot.ledger, choose, request, at, snapshot.problems)[1]
 
 
 def apply_triage(
-    choose: Choose,
-    request: TriageRequest,
-    store: Path,
-    root: Path,
-    now: datetime,
-    *,
-    agreed: str = "",
-    trust: Trust = NO_TRUST,
+    choose: Choose, request: TriageRequest, store: Path, repository: Repository, now: datetime, agreed: str = ""
 ) -> TriageResult:
     """Decide and record. With `agreed`, the digest of a preview, nothing is decided if the result would differ."""
-    at = timestamp(now)
-    with open_ledger(store, root, at, trust) as opened:
-        outcome, result = _decide(opened.ledger, choose, request, at, opened.problems)
+    with open_ledger(store, repository, now) as opened:
+        outcome, result = _decide(opened.ledger, choose, request, opened.at, opened.problems)
         if agreed and agreed != result.digest:
             raise AwfError("findings changed since they were shown; nothing was decided", help="preview them again")
-        problems = opened.record(outcome.events)
-    return TriageResult(result.moves, result.refused, result.problems + problems)
+        return replace(result, problems=result.problems + opened.record(outcome.events))
 
 
 def _decide(
@@ -137,35 +114,24 @@ def _decide(
     return outcome, TriageResult(moves, outcome.refused, problems + chosen.notes)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterChange:
-    """The findings that were merged or split, as they were before."""
-
-    findings: tuple[Finding, ...]
-    leader: Finding | None = None  # what they are part of now
-    problems: tuple[str, ...] = ()
-
-
 def merge(
     names: Sequence[str], into: str, store: Path, repository: Repository, now: datetime, note: str = ""
-) -> ClusterChange:
-    """Make the named findings part of another one, all or none."""
-    at = timestamp(now)
-    with open_ledger(store, repository.root, at, repository.trust) as opened:
+) -> tuple[list[Finding], Finding, tuple[str, ...]]:
+    """Make the named findings part of another one, all or none: those, the one that leads them now, and problems."""
+    with open_ledger(store, repository, now) as opened:
         ledger = opened.ledger
         findings = [find_finding(name, ledger) for name in dict.fromkeys(names)]
         target = find_finding(into, ledger)
-        leader = ledger.findings[ledger.leader(target.id)]
-        problems = opened.record(merge_findings(ledger, findings, target, at, note))
-    return ClusterChange(tuple(findings), leader, opened.problems + problems)
+        problems = opened.problems + opened.record(merge_findings(ledger, findings, target, opened.at, note))
+        return findings, ledger.findings[ledger.leader(target.id)], problems
 
 
-def split(names: Sequence[str], store: Path, repository: Repository, now: datetime, note: str = "") -> ClusterChange:
-    """Separate the named findings from those they are merged with, all or none."""
-    at = timestamp(now)
-    with open_ledger(store, repository.root, at, repository.trust) as opened:
+def split(
+    names: Sequence[str], store: Path, repository: Repository, now: datetime, note: str = ""
+) -> tuple[list[Finding], tuple[str, ...]]:
+    """Separate the named findings from those they are merged with, all or none: those, and problems."""
+    with open_ledger(store, repository, now) as opened:
         ledger = opened.ledger
-        events = split_findings(ledger, [find_finding(name, ledger) for name in names], at, note)
-        findings = tuple(ledger.findings[event.id] for event in events)
-        problems = opened.record(events)
-    return ClusterChange(findings, problems=opened.problems + problems)
+        events = split_findings(ledger, [find_finding(name, ledger) for name in names], opened.at, note)
+        findings = [ledger.findings[event.id] for event in events]
+        return findings, opened.problems + opened.record(events)

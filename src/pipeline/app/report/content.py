@@ -18,6 +18,7 @@ from pipeline.engine.ports import Journal
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, Gate
 from pipeline.findings.rounds import Round, rounds
+from pipeline.findings.triage import importance
 from pipeline.text import format_cost, format_count, format_duration, sanitize_line, truncate
 
 FOLD_AFTER = 12  # steps; a longer path is folded away
@@ -141,10 +142,7 @@ def summarize_review(ledger: Ledger, run_id: str) -> ReviewSummary:
         seen = any(change.pass_id in passes for change in finding.history)
         return seen or any(attempt.run == run_id for attempt in finding.attempts)
 
-    def importance(finding: Finding) -> tuple[bool, bool, int, int]:
-        return not finding.state.active, finding.gate.value is not Gate.MUST, finding.severity.rank, finding.number
-
-    findings = sorted(filter(concerns_run, ledger), key=importance)
+    findings = sorted(filter(concerns_run, ledger), key=lambda one: (not one.state.active, importance(one)))
     return ReviewSummary(tuple(rounds(ledger, run_id)), tuple(findings))
 
 

@@ -4,21 +4,18 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
-from pathlib import Path
-from typing import cast
 
 import click
 
 from pipeline.app.findings.intake import AUTO, ImportResult, Mode, decode_files, import_reports, read_files
 from pipeline.cli.findings.lists import table
-from pipeline.cli.findings.options import current_repository, repo_option, stale_note, utc_now
-from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.findings.options import FindingsSource, local_source_options, stale_note, utc_now
+from pipeline.cli.options import as_json_option
 from pipeline.cli.output import print_json
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import ExitCode
 from pipeline.findings.formats import IMPORT_FORMATS
-from pipeline.findings.model import FindingId, Lens
+from pipeline.language.model import Lens
 from pipeline.text import plural
 
 _MAX_SHOWN = 10  # of each kind; the rest are counted
@@ -44,8 +41,7 @@ _MAX_SHOWN = 10  # of each kind; the rest are counted
     show_default=True,
     help="How much was reviewed; verify checks the findings of the last full pass.",
 )
-@store_option
-@repo_option
+@local_source_options
 @as_json_option
 def command(
     files: tuple[str, ...],
@@ -53,9 +49,8 @@ def command(
     reviewer: str,
     lens: str | None,
     task: str,
-    mode: str,
-    store: Path,
-    repo: Path | None,
+    mode: Mode,
+    source: FindingsSource,
     *,
     as_json: bool,
 ) -> int:
@@ -66,26 +61,19 @@ def command(
     if stage := os.environ.get("AWF_STAGE"):
         reviewer = f"stage:{stage}"  # a name of its own, so that it withdraws nothing that others reported
     gc.disable()  # reports have no cycles; looking for them takes a third of the time of a large import
-    repository = current_repository(repo)
-    result = import_reports(
-        decode_files(
-            read_files(files, sys.stdin.buffer),
-            repository.root,
-            format=form,
-            reviewer=reviewer,
-            lens=Lens(lens) if lens else None,
-        ),
-        store,
-        repository,
-        utc_now(),
-        task=task,
-        mode=cast("Mode", mode),
+    reports = decode_files(
+        read_files(files, sys.stdin.buffer),
+        source.repository.root,
+        format=form,
+        reviewer=reviewer,
+        lens=Lens(lens) if lens else None,
     )
+    result = import_reports(reports, source.store, source.repository, utc_now(), task=task, mode=mode)
     if as_json:
         print_json(result.as_json())
     else:
         click.echo("\n".join(_summary_lines(result, Style.of(sys.stdout))))
-    return ExitCode.SUCCESS if result.verdict.complete else ExitCode.RUN_FAILED
+    return ExitCode.SUCCESS if result.verdict.verdicts.complete else ExitCode.RUN_FAILED
 
 
 def _summary_lines(result: ImportResult, style: Style) -> Iterator[str]:
@@ -94,14 +82,14 @@ def _summary_lines(result: ImportResult, style: Style) -> Iterator[str]:
     yield f"Pass {style.name(passed.id)}: {items} from {reviewers}"
     if counts := ", ".join(f"{number} {outcome}" for outcome, number in result.dispositions.items() if number):
         yield f"  items:    {counts}"
-    if counts := ", ".join(f"{len(ids)} {name}" for name, ids in asdict(result.changes).items() if ids):
+    if counts := ", ".join(f"{len(ids)} {name}" for name, ids in result.changes.items() if ids):
         yield f"  findings: {counts}"
     for outcome in result.rejected[:_MAX_SHOWN]:
         yield f"{style.warning('rejected')}: {sanitize(outcome.input_id)}: {sanitize(outcome.reason)}"
     if len(result.rejected) > _MAX_SHOWN:
         yield f"and {len(result.rejected) - _MAX_SHOWN} more rejected; awf findings list --state uncertain"
-    yield from _finding_lines("New", result.changes.new, result)
-    yield from _finding_lines("Reopened", result.changes.reopened, result)
+    yield from _finding_lines("New", result)
+    yield from _finding_lines("Reopened", result)
     yield from (f"{style.error('incomplete')}: {sanitize(gap)}" for gap in result.verdict.gaps)
     yield from (f"{style.warning('note')}: {sanitize(problem)}" for problem in result.problems)
     if result.stale:
@@ -111,8 +99,8 @@ def _summary_lines(result: ImportResult, style: Style) -> Iterator[str]:
         yield result.suggestion
 
 
-def _finding_lines(word: str, ids: tuple[str, ...], result: ImportResult) -> Iterator[str]:
-    findings = [result.ledger.findings[FindingId(id)] for id in ids]
+def _finding_lines(word: str, result: ImportResult) -> Iterator[str]:
+    findings = [result.ledger.findings[id] for id in result.changes[word.lower()]]
     if not findings:
         return
     yield f"{word}:"

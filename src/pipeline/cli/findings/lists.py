@@ -1,39 +1,33 @@
 """`awf findings list`, `diff` and `export`: several findings, as a table or in a format for a program."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from pipeline import files
-from pipeline.app.findings.explanation import cluster_size, location_text, possible_duplicates
 from pipeline.app.findings.ledger import find_pass
 from pipeline.app.findings.queries import (
     ALL_STATES,
     DISMISSED_STATES,
     NEEDS_ATTENTION,
-    compare_passes,
     finding_row,
     parse_states,
     select,
 )
-from pipeline.cli.findings.options import (
-    FindingsSource,
-    build_filter,
-    filter_options,
-    source_options,
-    stale_option,
-)
+from pipeline.cli.findings.options import FindingsSource, build_filter, filter_options, source_options, stale_option
 from pipeline.cli.options import as_json_option
-from pipeline.cli.output import print_json, print_text, terminal_width
+from pipeline.cli.output import align_columns, print_json, print_text, terminal_width
 from pipeline.cli.terminal import UNLIMITED, Style, sanitize
 from pipeline.errors import AwfError
+from pipeline.findings.explanation import cluster_size, location_text, possible_duplicates
 from pipeline.findings.formats import EXPORT_FORMATS, FORMATS
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId, FindingState, Gate, Severity
-from pipeline.findings.triage import StaleReason, describe_stale
+from pipeline.findings.rounds import compare_passes
+from pipeline.findings.triage import StaleReason
 from pipeline.text import ELLIPSIS, display_width, pad, plural, sanitize_line, truncate
 
 COLUMNS = 80  # of a table when the output is not a terminal
@@ -121,35 +115,36 @@ def diff_command(before: str, after: str, source: FindingsSource, *, as_json: bo
     A pass is named by its id, a prefix of it, or "latest".
     """
     ledger = source.read()
-    diff = compare_passes(ledger, find_pass(before, ledger), find_pass(after, ledger))
+    first, last = find_pass(before, ledger), find_pass(after, ledger)
+    lists = compare_passes(ledger, first, last)
     if as_json:
-        print_json(diff.as_json())
+        ids = {word: [finding.id for finding in findings] for word, findings in lists.items()}
+        print_json({"from": first.id, "to": last.id, **ids})
         return
-    style, lists = Style.of(sys.stdout), diff.lists()
+    style, claimed = Style.of(sys.stdout), lists.pop("claimed")
     click.echo(", ".join(f"{len(findings)} {word}" for word, findings in lists.items()))
     for word, findings in lists.items():
         if findings:
             click.echo("\n".join((f"\n{style.name(word.capitalize())}", *table(findings, ledger))))
-    if diff.claimed:
-        click.echo(f"\n{len(diff.claimed)} of the resolved findings are claimed to be fixed, but not verified.")
+    if claimed:
+        click.echo(f"\n{len(claimed)} of the resolved findings are claimed to be fixed, but not verified.")
 
 
 def table(findings: Sequence[Finding], ledger: Ledger | None = None, *, states: bool = False) -> Iterator[str]:
     """A header and one line per finding. States are shown on request, or if any finding is not simply open."""
-    style = Style.of(sys.stdout)
+    style, columns = Style.of(sys.stdout), terminal_width()
     states = states or any(finding.state is not FindingState.OPEN for finding in findings)
-    names = ("#", "ID", "GATE", "SEVERITY", "STATE") if states else ("#", "ID", "GATE", "SEVERITY")
-    rows = [_cells(finding)[: len(names)] for finding in findings]
-    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
-    columns = terminal_width()
-    room = (COLUMNS if columns == UNLIMITED else max(columns, COLUMNS) - 1) - sum(widths) - 2 * len(widths)
+    rows = [["#", "ID", "GATE", "SEVERITY", "STATE"]]
+    for one in findings:
+        gate = "must" if one.gate.value is Gate.MUST else ""
+        rows.append([str(one.number), one.id, gate, one.severity.value, one.state.value])
+    header, *rows = align_columns([row if states else row[:-1] for row in rows], right=frozenset({0}))
+    room = (COLUMNS if columns == UNLIMITED else max(columns, COLUMNS) - 1) - sum(len(cell) + 2 for cell in header)
     places = [_last_part(sanitize_line(location_text(one)[-_MAX_TEXT:]), int(room * _PLACE_SHARE)) for one in findings]
     place_width = max(map(display_width, ["PLACE", *places]))
     title_width = max(room - place_width - 2, _MIN_TITLE)
-    header = [*(name.ljust(width) for name, width in zip(names, widths, strict=True)), "PLACE".ljust(place_width)]
-    yield style.quiet("  ".join([header[0].strip().rjust(widths[0]), *header[1:], "TITLE"]))
-    for finding, row, place in zip(findings, rows, places, strict=True):
-        cells = [row[0].rjust(widths[0]), *(cell.ljust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+    yield style.quiet("  ".join([*header, pad("PLACE", place_width), "TITLE"]))
+    for finding, cells, place in zip(findings, rows, places, strict=True):
         if finding.severity.rank <= Severity.MEDIUM.rank:
             paint = style.warning if finding.severity is Severity.MEDIUM else style.error
             cells[3] = paint(cells[3])
@@ -158,41 +153,34 @@ def table(findings: Sequence[Finding], ledger: Ledger | None = None, *, states: 
         yield "  ".join([*cells, pad(place, place_width), truncate(sanitize_line(title), title_width)]).rstrip()
 
 
-def _cells(finding: Finding) -> list[str]:
-    gate = "must" if finding.gate.value is Gate.MUST else ""
-    return [str(finding.number), finding.id, gate, finding.severity.value, finding.state.value]
-
-
 def _last_part(text: str, width: int) -> str:
     """The end of a path, which says more than its beginning."""
     return text if display_width(text) <= width else ELLIPSIS + truncate(text[::-1], width)[:-1][::-1].lstrip()
 
 
-def _print_list(shown: Sequence[Finding], stale: Mapping[FindingId, Sequence[StaleReason]], ledger: Ledger) -> None:
+def _print_list(shown: Sequence[Finding], stale: Mapping[FindingId, Mapping[StaleReason, str]], ledger: Ledger) -> None:
     if not shown:
         click.echo("No findings.", err=True)
         return
     header, *lines = table(shown, ledger)
     text = [header]
     for finding, line in zip(shown, lines, strict=True):
-        text += [line, *_details(finding, stale.get(finding.id, ()), ledger)]
+        text += [line, *_details(finding, stale.get(finding.id, {}), ledger)]
     click.echo("\n".join(text))
 
 
-def _details(finding: Finding, stale: Sequence[StaleReason], ledger: Ledger) -> Iterator[str]:
+def _details(finding: Finding, stale: Mapping[StaleReason, str], ledger: Ledger) -> Iterator[str]:
     """What a finding may be the same as; who dismissed it, why and until when, and why that is stale."""
     if finding.may_be and (duplicates := possible_duplicates(finding, ledger)):
         yield f"    {duplicates}"
     if not finding.state.dismissed:
         return
-    if suppression := finding.suppression:
-        until = f" until {suppression.expires}" if suppression.expires else ""
-        by, reason = sanitize(suppression.by or "unknown"), sanitize(suppression.reason or "no reason given")
-        yield f"    by {by}{until}: {reason}"
-    yield from (f"    stale: {describe_stale(finding, reason)}" for reason in stale)
+    if finding.suppression:
+        yield f"    {sanitize(str(finding.suppression))}"
+    yield from (f"    stale: {reason}" for reason in stale.values())
 
 
-def _dismissal(finding: Finding, stale: Sequence[StaleReason]) -> dict[str, Any]:
+def _dismissal(finding: Finding, stale: Iterable[StaleReason]) -> dict[str, Any]:
     """What the JSON of a dismissed finding has in addition."""
     if not finding.state.dismissed:
         return {}

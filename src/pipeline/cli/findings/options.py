@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import wraps
+from functools import cached_property, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,23 +14,25 @@ import click
 from pipeline.app.findings.ledger import (
     LedgerSnapshot,
     Repository,
+    apply_view_edits,
     find_repository,
     read_snapshot,
-    read_snapshot_from,
     timestamp,
 )
 from pipeline.app.findings.queries import STATE_GROUPS, FindingFilter, parse_since, parse_states
 from pipeline.app.store import NEWEST, find_run
-from pipeline.cli.options import settings_or_defaults
+from pipeline.cli.options import settings_or_defaults, store_option
 from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import sanitize
-from pipeline.findings.ledger import Ledger
+from pipeline.errors import AwfError
+from pipeline.findings.ledger import Ledger, LedgerStore
 from pipeline.findings.model import Category, FindingId, FindingState, Gate, Severity
 from pipeline.findings.triage import StaleReason, find_stale_dismissals
+from pipeline.text import plural
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-repo_option = click.option(
+_repo_option = click.option(
     "--repo",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="The repository. [default: the one around the current directory]",
@@ -84,60 +86,74 @@ def build_filter(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FindingsSource:
-    """The ledger that a command reads: that of a store, or of one run on a cluster."""
+    """The ledger that a command works with: that of a store, or of one run on a cluster."""
 
     where: StoreLocation
     run: str = ""
     repo: Path | None = None
 
-    def read(self) -> Ledger:
-        """All findings as of now. Edits in view files that are not allowed are printed as notes."""
+    @property
+    def store(self) -> Path:
+        """The directory of the store."""
+        return self.where.store
+
+    @cached_property
+    def repository(self) -> Repository:
+        """The given repository, or the one around the current directory."""
+        return find_repository(self.repo, Path.cwd(), os.environ, settings_or_defaults().record_writers)
+
+    def snapshot(self) -> LedgerSnapshot:
+        """All findings as of now, and the edits in view files that are not allowed."""
+        gc.disable()  # a ledger has no cycles; looking for them doubles the time to read 100,000 findings
+        root, at = self.repository.root, timestamp(utc_now())
         if not self.where.on:
-            return load_snapshot(self.where.store, self.repo).ledger
+            return read_snapshot(self.store, root, at)
         with self.where.open() as store:
             journal = store.ledger(find_run(self.run or NEWEST[0], store.journal.runs()))
-            snapshot = read_snapshot_from(journal, current_repository(self.repo).root, timestamp(utc_now()))
+            return apply_view_edits(LedgerStore(journal).ledger(), root, at)
+
+    def read(self) -> Ledger:
+        """All findings as of now. Edits in view files that are not allowed are printed as notes."""
+        snapshot = self.snapshot()
         print_problems(snapshot.problems)
         return snapshot.ledger
 
-    def stale_dismissals(self, ledger: Ledger) -> dict[FindingId, tuple[StaleReason, ...]]:
-        """The dismissed findings whose dismissal is stale, and why."""
-        return stale_dismissals_in(ledger, current_repository(self.repo))
+    def stale_dismissals(self, ledger: Ledger) -> dict[FindingId, dict[StaleReason, str]]:
+        """The dismissed findings whose dismissal is stale as of now, and why."""
+        return find_stale_dismissals(ledger, self.repository.root, self.repository.environment, timestamp(utc_now()))
 
 
 def source_options(command: F) -> F:
-    """Give a command the options that name a ledger; it receives them as `source`."""
+    """Give a command the options that name a ledger to read; it receives them as `source`."""
 
     @wraps(command)
     def call(*given: Any, where: StoreLocation, run: str, repo: Path | None, **more: Any) -> Any:
         return command(*given, source=FindingsSource(where, run, repo), **more)
 
-    return store_location_options(_run_option(repo_option(call)))  # type: ignore[return-value]  # click gives it the arguments
+    return store_location_options(_run_option(_repo_option(call)))  # type: ignore[return-value]  # click gives it the arguments
 
 
-def load_snapshot(store: Path, repo: Path | None) -> LedgerSnapshot:
-    """The findings of a store. Edits in view files that are not allowed are printed as notes."""
-    gc.disable()  # a ledger has no cycles; looking for them doubles the time to read 100,000 findings
-    snapshot = read_snapshot(store, current_repository(repo).root, timestamp(utc_now()))
-    print_problems(snapshot.problems)
-    return snapshot
+def local_source_options(command: F) -> F:
+    """Give a command the options that name a ledger to add to, which is on this machine."""
 
+    @wraps(command)
+    def call(*given: Any, store: Path, repo: Path | None, **more: Any) -> Any:
+        return command(*given, source=FindingsSource(StoreLocation(store), repo=repo), **more)
 
-def stale_dismissals_in(ledger: Ledger, repository: Repository) -> dict[FindingId, tuple[StaleReason, ...]]:
-    """The dismissed findings whose dismissal is stale as of now, and why."""
-    return find_stale_dismissals(ledger, repository.root, repository.environment, timestamp(utc_now()))
+    return store_option(_repo_option(call))  # type: ignore[return-value]  # click gives it the arguments
 
 
 def stale_note(count: int) -> str:
     """One line that says how many dismissals are stale."""
-    return f"{count} stale dismissal{'' if count == 1 else 's'}: awf findings list --unused"
+    return f"{plural(count, 'stale dismissal')}: awf findings list --unused"
 
 
-def current_repository(repo: Path | None) -> Repository:
-    """The given repository, or the one around the current directory."""
-    return find_repository(repo, Path.cwd(), os.environ, settings_or_defaults().record_writers)
+def require_person(verb: str) -> None:
+    """Refuse in a stage: an agent could hide a finding behind another one, or confirm its own fix."""
+    if stage := os.environ.get("AWF_STAGE"):
+        raise AwfError(f'stage "{stage}" of a run cannot {verb} findings', help="run this outside of the run")
 
 
 def utc_now() -> datetime:

@@ -8,18 +8,17 @@ import click
 
 from pipeline.app.findings.revalidation import Revalidation, RevalidationResult
 from pipeline.app.wiring import Runtime
-from pipeline.cli.findings.options import current_repository, print_problems, repo_option, utc_now
+from pipeline.cli.findings.options import FindingsSource, local_source_options, print_problems, require_person, utc_now
 from pipeline.cli.options import (
     agent_command_option,
     as_json_option,
     current_settings,
     read_agent_options,
     script_option,
-    store_option,
 )
 from pipeline.cli.output import print_json
 from pipeline.cli.terminal import sanitize
-from pipeline.errors import AwfError, ExitCode
+from pipeline.errors import ExitCode
 from pipeline.findings.model import FindingState
 
 HINT = (
@@ -34,8 +33,7 @@ HINT = (
 @script_option
 @agent_command_option
 @click.option("--command", "bound", default="", metavar="CMD", help="Must pass before a fix is accepted.")
-@store_option
-@repo_option
+@local_source_options
 @as_json_option
 def command(
     ids: tuple[str, ...],
@@ -43,8 +41,7 @@ def command(
     script: Path | None,
     agent_command: str | None,
     bound: str,
-    store: Path,
-    repo: Path | None,
+    source: FindingsSource,
     *,
     as_json: bool,
 ) -> int:
@@ -53,12 +50,10 @@ def command(
     Code looks first: a claimed fix whose lines are unchanged is refuted. Then the reviewer is asked about findings that
     are claimed, changed or named. Only the reviewer or you can verify a fix, and not while the command fails.
     """
-    if stage := os.environ.get("AWF_STAGE"):
-        help = "let a review stage of the workflow verify them, or run this outside of the run"
-        raise AwfError(f'stage "{stage}" of a run cannot verify findings', help=help)
+    require_person("verify")
     options = read_agent_options(backend, script, agent_command)
-    runtime = Runtime(store=store, environ=dict(os.environ), settings=current_settings())
-    done = asyncio.run(Revalidation(current_repository(repo), runtime, utc_now(), options).run(ids, bound))
+    runtime = Runtime(store=source.store, environ=dict(os.environ), settings=current_settings())
+    done = asyncio.run(Revalidation(source.repository, runtime, utc_now(), options).run(ids, bound))
     if as_json:
         print_json(done.as_json())
     else:

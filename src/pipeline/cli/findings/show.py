@@ -1,29 +1,31 @@
-"""`awf findings show` and `why`: what is known about one finding, and why."""
+"""`awf findings show` and `why`, and `awf verdict`: what is known about one finding, or about all of them, and why."""
 
 import sys
 from collections.abc import Iterator
 
 import click
 
-from pipeline.app.findings.explanation import (
+from pipeline.app.findings.ledger import find_finding
+from pipeline.app.findings.queries import VerdictSummary, summarize_verdict
+from pipeline.cli.findings.lists import COLUMNS
+from pipeline.cli.findings.options import FindingsSource, source_options, stale_note
+from pipeline.cli.options import as_json_option
+from pipeline.cli.output import print_json, terminal_width
+from pipeline.cli.terminal import Style, best_effort_output, sanitize
+from pipeline.errors import ExitCode
+from pipeline.findings.explanation import (
     explain,
-    finding_of_item,
-    item_outcomes,
+    explain_item,
     last_seen,
     location_text,
     member_line,
     possible_duplicates,
 )
-from pipeline.app.findings.ledger import find_finding
-from pipeline.cli.findings.lists import COLUMNS
-from pipeline.cli.findings.options import FindingsSource, source_options
-from pipeline.cli.options import as_json_option
-from pipeline.cli.output import print_json, terminal_width
-from pipeline.cli.terminal import Style, sanitize
-from pipeline.findings.formats.json_export import finding_record
+from pipeline.findings.formats.strict_json import finding_record
 from pipeline.findings.ledger import Ledger, joined_to
 from pipeline.findings.model import Evidence, Finding
-from pipeline.text import truncate
+from pipeline.findings.verdicts import Shipping, Verdict
+from pipeline.text import plural, truncate
 
 _MAX_LINE = 4000  # characters
 
@@ -102,33 +104,78 @@ def why_command(id: str, source: FindingsSource) -> None:
     ID is the id of a finding, a prefix of it, its number, or an item of a pass such as "ruff#3".
     """
     ledger, style = source.read(), Style.of(sys.stdout)
-    if ledger.find(id) is None and item_outcomes(id, ledger):
-        lines = _item_lines(id, ledger, style)
+    if ledger.find(id) is None and (lines := explain_item(id, ledger)):
+        title, *rest = lines
+        click.echo("\n".join([style.name(_fit(title)), *(_fit(f"  {line}") for line in rest)]))
     else:
-        lines = explanation_lines(find_finding(id, ledger), ledger, style)
-    click.echo("\n".join(lines))
+        click.echo("\n".join(explanation_lines(find_finding(id, ledger), ledger, style)))
 
 
 def explanation_lines(finding: Finding, ledger: Ledger, style: Style) -> Iterator[str]:
     """The explanation of a finding as it is printed."""
     yield style.name(_fit(f"#{finding.number} {finding.id}  {finding.title}"))
-    for part in explain(finding, ledger):
-        yield style.quiet(part.title)
-        yield from (_fit(f"  {line}") for line in part.lines)
-
-
-def _item_lines(input_id: str, ledger: Ledger, style: Style) -> Iterator[str]:
-    """What became of an item in the last pass that had it, and which earlier passes had one of that name."""
-    (passed, outcome), *earlier = item_outcomes(input_id, ledger)
-    yield style.name(_fit(f"{outcome.input_id} of {passed.id}  {outcome.title}"))
-    into = f" into {outcome.into}" if outcome.into else ""
-    yield _fit(f"  {outcome.disposition}{into}: {outcome.reason}")
-    if finding := finding_of_item(passed, outcome, ledger):
-        yield _fit(f"  it is part of #{finding.number} {finding.id} at {location_text(finding)}: {finding.title}")
-    if earlier:
-        yield f"  earlier passes with an item of this name: {', '.join(one.id for one, _ in earlier[:5])}"
+    for title, lines in explain(finding, ledger).items():
+        yield style.quiet(title)
+        yield from (_fit(f"  {line}") for line in lines)
 
 
 def _fit(text: str) -> str:
     """A line cut to the width of a terminal; whole if the output is not one."""
     return truncate(sanitize(text[:_MAX_LINE]), max(terminal_width() - 1, COLUMNS - 1))
+
+
+@click.command("verdict")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["warn", "fail"]),
+    default="fail",
+    show_default=True,
+    help="The mildest verdict that makes the exit code 1.",
+)
+@source_options
+@as_json_option
+def verdict_command(fail_on: str, source: FindingsSource, *, as_json: bool) -> int:
+    """Print the verdict on all findings: PASS, WARN, FAIL or ABORT.
+
+    Exits with 1 for FAIL, ABORT and an incomplete review, and with 0 otherwise. A claimed fix does not count until
+    someone has verified it. Dismissed findings that would block are listed.
+    """
+    ledger = source.read()
+    summary = summarize_verdict(ledger)
+    with best_effort_output():
+        if as_json:
+            print_json(summary.as_json())
+        else:
+            _print_verdict(summary)
+            if stale := source.stale_dismissals(ledger):
+                click.echo(f"note: {stale_note(len(stale))}", err=True)
+    return ExitCode.RUN_FAILED if summary.failing(Verdict(fail_on.upper())) else ExitCode.SUCCESS
+
+
+def _print_verdict(summary: VerdictSummary) -> None:
+    style = Style.of(sys.stdout)
+    paint = style.error if summary.failing() else style.warning if summary.failing(Verdict.WARN) else style.good
+    click.echo(paint(sanitize(summary.headline)))
+    for gap in summary.gaps:
+        click.echo(f"  {sanitize(gap)}")
+    if summary.dismissed:
+        click.echo("Dismissed findings that would block:")
+    for one in summary.dismissed:
+        why = f"{one['severity']}, {one['state']} by {one['by'] or 'unknown'}: {one['note'] or 'no reason given'}"
+        click.echo(sanitize(f"  #{one['number']} {one['title']} ({why})"))
+    click.echo(_readiness(summary))
+
+
+def _readiness(summary: VerdictSummary) -> str:
+    """Whether the change can be merged, and what prevents it."""
+    if not summary.verdicts.complete:
+        return "Not ready: the review is incomplete"
+    if summary.verdicts.shipping is Shipping.SHIP:
+        return str(summary.verdicts.readiness)
+    unverified = "1 fix is unverified" if summary.claimed == 1 else f"{summary.claimed} fixes are unverified"
+    reasons = {
+        f"{plural(summary.required, 'finding')} must be fixed": summary.required > 0,
+        unverified: summary.claimed > 0,
+        "a reviewer rejects the change": summary.verdicts.shipping is Shipping.BLOCK_ON_REJECTION,
+    }
+    return f"Not ready: {', '.join(reason for reason, applies in reasons.items() if applies)}"

@@ -3,12 +3,11 @@
 import os
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import click
 
-from pipeline.app.findings.ledger import Repository
+from pipeline.app.findings.ledger import timestamp
 from pipeline.app.findings.queries import ALL_STATES, DISMISSED_STATES, NEEDS_ATTENTION, narrow, select
 from pipeline.app.findings.triage import (
     Choose,
@@ -17,21 +16,21 @@ from pipeline.app.findings.triage import (
     TriageResult,
     apply_triage,
     merge,
-    preview_triage,
+    plan_triage,
     split,
 )
 from pipeline.cli.findings.lists import table
 from pipeline.cli.findings.options import (
+    FindingsSource,
     build_filter,
-    current_repository,
     filter_options,
+    local_source_options,
     print_problems,
-    repo_option,
-    stale_dismissals_in,
+    require_person,
     stale_option,
     utc_now,
 )
-from pipeline.cli.options import as_json_option, store_option
+from pipeline.cli.options import as_json_option
 from pipeline.cli.output import print_json
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import AwfError, ExitCode
@@ -62,8 +61,7 @@ _note_option = click.option("--note", default="", metavar="TEXT", help="Why; kep
 @stale_option
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before deciding what the filters select.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be decided.")
-@store_option
-@repo_option
+@local_source_options
 @as_json_option
 def command(
     ids: tuple[str, ...],
@@ -71,8 +69,7 @@ def command(
     note: str,
     expires: str,
     by: str,
-    store: Path,
-    repo: Path | None,
+    source: FindingsSource,
     *,
     yes: bool,
     dry_run: bool,
@@ -86,15 +83,15 @@ def command(
 
     A dismissal is bound to the present code: when the code changes, the finding is reported again.
     """
-    filtered, repository = any(given.values()), current_repository(repo)
+    filtered = any(given.values())
     if not ids and not filtered:
         raise AwfError("no findings given", help=_WHICH)
     if "AWF_STAGE" in os.environ and by in (Actor.USER, Actor.REVALIDATE):
         by = str(Actor.ORCHESTRATOR)  # a stage of a run has the rights of an agent, whatever --by says
-    choose, request = _selection(ids, given, repository), TriageRequest(status, by, note, expires)
+    choose, request = _selection(ids, given, source), TriageRequest(status, by, note, expires)
     agreed = ""
     if dry_run or (filtered and not yes):
-        planned = preview_triage(choose, request, store, repository.root, utc_now())
+        planned = plan_triage(choose, request, source.snapshot(), timestamp(utc_now()))
         _print_result(planned, "planned", filtered=True, as_json=as_json)
         if dry_run:
             return ExitCode.SUCCESS
@@ -103,7 +100,7 @@ def command(
         if not _confirm(len(planned.moves), as_json=as_json):
             return ExitCode.CANCELLED
         agreed = planned.digest
-    done = apply_triage(choose, request, store, repository.root, utc_now(), agreed=agreed, trust=repository.trust)
+    done = apply_triage(choose, request, source.store, source.repository, utc_now(), agreed)
     _print_result(done, "applied", filtered=filtered, as_json=as_json)
     return ExitCode.RUN_FAILED if done.refused else ExitCode.SUCCESS
 
@@ -112,60 +109,52 @@ def command(
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.argument("into")
 @_note_option
-@store_option
-@repo_option
+@local_source_options
 @as_json_option
-def merge_command(ids: tuple[str, ...], into: str, note: str, store: Path, repo: Path | None, *, as_json: bool) -> None:
+def merge_command(ids: tuple[str, ...], into: str, note: str, source: FindingsSource, *, as_json: bool) -> None:
     """Make findings part of another one, INTO, because they are the same defect.
 
     The cluster is one line in lists and counts once. Its members keep their texts, and "awf findings split" separates
     them again. INTO must matter at least as much as the others: a merge never hides what blocks.
     """
-    _require_person("merge")
-    done = merge(ids, into, store, current_repository(repo), utc_now(), note)
-    if done.leader and as_json:
-        print_json({"merged": [one.id for one in done.findings], "into": done.leader.id, "problems": [*done.problems]})
-    elif done.leader:
-        for finding in done.findings:
-            click.echo(f"#{finding.number} {finding.id} is part of #{done.leader.number} {done.leader.id} now.")
-        print_problems(done.problems)
+    require_person("merge")
+    findings, leader, problems = merge(ids, into, source.store, source.repository, utc_now(), note)
+    if as_json:
+        print_json({"merged": [one.id for one in findings], "into": leader.id, "problems": problems})
+        return
+    for one in findings:
+        click.echo(f"#{one.number} {one.id} is part of #{leader.number} {leader.id} now.")
+    print_problems(problems)
 
 
 @click.command("split")
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @_note_option
-@store_option
-@repo_option
+@local_source_options
 @as_json_option
-def split_command(ids: tuple[str, ...], note: str, store: Path, repo: Path | None, *, as_json: bool) -> None:
+def split_command(ids: tuple[str, ...], note: str, source: FindingsSource, *, as_json: bool) -> None:
     """Separate findings that were merged, because they are different defects.
 
     A member is separated from its cluster. The finding that leads a cluster is separated from all its members.
     """
-    _require_person("split")
-    done = split(ids, store, current_repository(repo), utc_now(), note)
+    require_person("split")
+    findings, problems = split(ids, source.store, source.repository, utc_now(), note)
     if as_json:
-        print_json({"split": [finding.id for finding in done.findings], "problems": [*done.problems]})
+        print_json({"split": [one.id for one in findings], "problems": problems})
         return
-    for finding in done.findings:
-        click.echo(f"#{finding.number} {finding.id} is separate now: {sanitize(finding.title)}")
-    print_problems(done.problems)
+    for one in findings:
+        click.echo(f"#{one.number} {one.id} is separate now: {sanitize(one.title)}")
+    print_problems(problems)
 
 
-def _require_person(verb: str) -> None:
-    """Refuse in a stage: an agent could hide a finding behind another one that it claims to have fixed."""
-    if stage := os.environ.get("AWF_STAGE"):
-        raise AwfError(f'stage "{stage}" of a run cannot {verb} findings', help="run this outside of the run")
-
-
-def _selection(ids: tuple[str, ...], given: dict[str, Any], repository: Repository) -> Choose:
+def _selection(ids: tuple[str, ...], given: dict[str, Any], source: FindingsSource) -> Choose:
     """The findings that are named, those that the filters select, or those that are both."""
 
     def choose(ledger: Ledger) -> ChosenFindings:
         if not any(given.values()):
             return ChosenFindings(ids)
         default = ALL_STATES if ids else DISMISSED_STATES if given["unused"] else NEEDS_ATTENTION
-        stale = stale_dismissals_in(ledger, repository) if given["unused"] else None
+        stale = source.stale_dismissals(ledger) if given["unused"] else None
         wanted = build_filter(ledger, default, given, stale)
         if not ids:
             return ChosenFindings(tuple(finding.id for finding in select(ledger, wanted)))
@@ -192,7 +181,11 @@ def _print_result(result: TriageResult, word: str, *, filtered: bool, as_json: b
     if not result.moves and not result.refused:
         click.echo("No findings to decide about.", err=True)
     if word == "planned":
-        _print_plan(result)
+        for state, findings in result.by_state.items():
+            click.echo(f"{plural(len(findings), 'finding')} would become {state}:")
+            click.echo("\n".join(table(findings[:_MAX_PREVIEW], states=True)))
+            if len(findings) > _MAX_PREVIEW:
+                click.echo(f"and {len(findings) - _MAX_PREVIEW} more; --dry-run --json lists all")
     elif filtered:
         for state, findings in result.by_state.items():
             click.echo(f"{len(findings)} {'finding is' if len(findings) == 1 else 'findings are'} {state} now.")
@@ -203,14 +196,6 @@ def _print_result(result: TriageResult, word: str, *, filtered: bool, as_json: b
     for reason, names in result.reasons.items():
         click.echo(f"{style.error('refused')}: {_some(names)}: {sanitize(reason)}", err=True)
     print_problems(result.problems)
-
-
-def _print_plan(result: TriageResult) -> None:
-    for state, findings in result.by_state.items():
-        click.echo(f"{plural(len(findings), 'finding')} would become {state}:")
-        click.echo("\n".join(table(findings[:_MAX_PREVIEW], states=True)))
-        if len(findings) > _MAX_PREVIEW:
-            click.echo(f"and {len(findings) - _MAX_PREVIEW} more; --dry-run --json lists all")
 
 
 def _some(names: Iterable[str]) -> str:

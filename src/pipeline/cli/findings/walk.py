@@ -1,37 +1,138 @@
-"""`awf findings walk`: a person decides on findings, at the keyboard or with a file of answers."""
+"""`awf findings walk`: a person decides on findings, at the keyboard or with a file of answers.
+
+A triage stage of a run asks on the same screen.
+"""
 
 import json
 import os
+import re
+import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TextIO
 
 import click
 
-from pipeline.app.findings.ledger import Repository, open_ledger, timestamp
-from pipeline.cli.findings.options import current_repository, load_snapshot, print_problems, repo_option, utc_now
-from pipeline.cli.findings.screen import Screen
-from pipeline.cli.options import as_json_option, split_command, store_option
+from pipeline.app.findings.ledger import open_ledger
+from pipeline.cli.findings.options import FindingsSource, local_source_options, print_problems, utc_now
+from pipeline.cli.options import as_json_option, split_command
 from pipeline.cli.output import print_json
-from pipeline.cli.terminal import sanitize
+from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import AwfError
 from pipeline.files import read_text
 from pipeline.findings.answers import fixer_events
 from pipeline.findings.model import Actor
-from pipeline.findings.trackers import TrackerContext, all_trackers
-from pipeline.findings.trackers.chain import TrackerChain
-from pipeline.findings.walk.machine import OptionKey, Route, Step
-from pipeline.findings.walk.present import Question
+from pipeline.findings.trackers import TrackerChain, all_trackers
+from pipeline.findings.trackers.ticket import TrackerContext
+from pipeline.findings.walk.machine import OptionKey, Route, Step, Walk
+from pipeline.findings.walk.present import Question, parse_choice
 from pipeline.findings.walk.report import render_report, report_data
-from pipeline.findings.walk.session import FixerProgram, Session, decision_events, open_walk
+from pipeline.findings.walk.session import Session, decision_events, open_walk, run_fixer
 from pipeline.findings.walk.stage import RecordedAnswers
 from pipeline.plugins.manager import PluginManager
-from pipeline.text import plural
+from pipeline.text import display_width, plural
 
 _ASK = "ask"
 _ANSWERS_HELP = 'write a JSON list such as ["apply", "defer", "skip", "rest", "proceed"]'
+_ESCAPE = re.compile(r"^(\d*)\\(?=[#>*+\-=|~<`_.)])")
+_TITLE = re.compile(r"^(## .*|\*\*.*\*\*)\n\n(?!## |\*\*)", re.MULTILINE)  # no blank line below it on a terminal
+_INDENT = "  "
+_MAX_WIDTH = 100  # columns in which text is easy to read
+
+
+@dataclass(slots=True)
+class Screen:
+    """Shows a walk: as markdown in a file or a pipe, as plain text on a terminal."""
+
+    stream: TextIO
+    used: bool = False  # whether anything was shown
+
+    def show_markdown(self, text: str) -> None:
+        """Show a text after a blank line."""
+        self._show(layout(text, self.width, self.style.name) if self.stream.isatty() else text)
+
+    def ask(self, question: Question) -> None:
+        """Show a question with what belongs above it and its options below."""
+        if question.block:
+            self.show_markdown(question.block)
+        if question.plan:
+            self._show(question.plan)
+        self._show("\n".join(line for part in question.stem.split("\n") for line in wrap(part, self.width)))
+        for number, option in enumerate(question.options, 1):
+            self.say("\n".join(wrap(str(option), self.width, f"  {number}. ", "     ")))
+
+    def prompt(self, question: Question) -> None:
+        """Prompt for one of the options."""
+        self.say(f"Your choice ({'/'.join(option.key[0] for option in question.options)}): ", nl=False)
+
+    def parse(self, question: Question, typed: str) -> OptionKey | None:
+        """Return the option that was typed: a key, its first letter or its number. Anything else is reported."""
+        key = parse_choice(question.options, typed)
+        if key is None and typed.strip():
+            self.say(f'Unknown option "{sanitize(typed.strip())}".')
+        return key
+
+    def confirm(self, line: str) -> None:
+        """Say what was done."""
+        self.say(self.style.good(line))
+
+    def say(self, text: str, *, nl: bool = True) -> None:
+        """Show a text as it is."""
+        click.echo(text, file=self.stream, nl=nl)
+        self.used = True
+
+    def _show(self, text: str) -> None:
+        self.say(f"\n{text}" if self.used else text)
+
+    @property
+    def style(self) -> Style:
+        """The colors of the stream."""
+        return Style.of(self.stream)
+
+    @property
+    def width(self) -> int:
+        """The columns of the terminal; nothing is wrapped in a pipe."""
+        return min(shutil.get_terminal_size().columns, _MAX_WIDTH) if self.stream.isatty() else sys.maxsize
+
+
+def layout(markdown: str, width: int, bold: Callable[[str], str]) -> str:
+    """Return our own markdown as plain text in `width` columns.
+
+    Everything but headings and labels is indented, so that no text of a finding can pass for one.
+    """
+    return "\n".join(_lines(markdown, width, bold))
+
+
+def wrap(text: str, width: int, first: str = "", then: str = "") -> list[str]:
+    """Return a text in lines of at most `width` columns, indented; a longer word has a line of its own."""
+    lines, line = [], first
+    for word in text.split():
+        if line.strip() and line not in (first, then) and display_width(f"{line} {word}") > width:
+            lines.append(line)
+            line = then
+        line = f"{line}{word}" if line in (first, then) else f"{line} {word}"
+    return [*lines, line]
+
+
+def _lines(markdown: str, width: int, bold: Callable[[str], str]) -> Iterator[str]:
+    code = False
+    for line in _TITLE.sub(r"\1\n", markdown).split("\n"):
+        if line == "```":
+            code = not code
+        elif code:
+            yield f"{_INDENT * 2}{line}"
+        elif line.startswith("## "):
+            yield from map(bold, wrap(line.removeprefix("## "), width))
+        elif line.startswith("**") and line.endswith("**"):
+            yield bold(line.strip("*"))
+        elif line.startswith("- "):
+            yield from wrap(line.removeprefix("- "), width, f"{_INDENT}- ", _INDENT * 2)
+        else:
+            yield from wrap(_ESCAPE.sub(r"\1", line), width, _INDENT, _INDENT) if line else [""]
 
 
 @dataclass(slots=True)
@@ -98,8 +199,7 @@ class AnswerFile:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="The directory of the reviewers' full returns, each as REVIEWER.json.",
 )
-@store_option
-@repo_option
+@local_source_options
 @as_json_option
 def command(
     answers: Path | None,
@@ -107,8 +207,7 @@ def command(
     tracker: str | None,
     fixer: str | None,
     artifacts: Path | None,
-    store: Path,
-    repo: Path | None,
+    source: FindingsSource,
     *,
     advisory: bool,
     as_json: bool,
@@ -120,18 +219,18 @@ def command(
     recorded = RecordedAnswers(_read_answers(answers)) if answers else None
     screen = Screen(sys.stderr if as_json else sys.stdout)
     person = AnswerFile(recorded, None if as_json else screen) if recorded else Keyboard(screen)
-    repository, ledger = current_repository(repo), load_snapshot(store, repo).ledger
+    repository, ledger = source.repository, source.read()
     plugins = PluginManager(time.time)
     plugins.load_installed()
-    context = TrackerContext(repository.root, store, os.environ)
+    context = TrackerContext(repository.root, source.store, os.environ)
     chain = TrackerChain(context, tracker or "", all_trackers(plugins.trackers()))
     chosen_route = None if route == _ASK else Route(route)
     walk = open_walk(ledger, chain, artifacts, route=chosen_route, advisory=advisory, confirms=recorded is None)
     fixer_command = split_command(fixer or "", "--fixer")
-    program = FixerProgram(fixer_command, repository.root, repository.environment, ledger.members)
-    session = Session(walk, person.tell, chain, program)
+    fix = partial(run_fixer, fixer_command, repository.root, repository.environment, ledger.members)
+    session = Session(walk, person.tell, chain, fix)
     _run(session, person.choose)
-    print_problems(_record(session, program, store, repository))
+    print_problems(_record(session.walk, source))
     if as_json:
         print_json(report_data(session.walk))
     else:
@@ -153,14 +252,13 @@ def _run(session: Session, choose: Callable[[Question], OptionKey]) -> None:
         raise
 
 
-def _record(session: Session, program: FixerProgram, store: Path, repository: Repository) -> tuple[str, ...]:
+def _record(walk: Walk, source: FindingsSource) -> tuple[str, ...]:
     """Record the decisions and what the fixer claims, all at once; return problems with the views."""
-    if not session.walk.decisions:
+    if not walk.decisions:
         return ()
-    at = timestamp(utc_now())
-    with open_ledger(store, repository.root, at, repository.trust) as opened:
-        claimed = fixer_events(program.answers, opened.ledger, run="", round=1, by="fixer", at=at)
-        return opened.problems + opened.record([*decision_events(session.walk, at, str(Actor.USER)), *claimed])
+    with open_ledger(source.store, source.repository, utc_now()) as opened:
+        claimed = fixer_events(walk.fixes.answers, opened.ledger, run="", round=1, by="fixer", at=opened.at)
+        return opened.problems + opened.record([*decision_events(walk, opened.at, str(Actor.USER)), *claimed])
 
 
 def _read_answers(path: Path) -> list[str]:

@@ -63,7 +63,7 @@ _ALL = (
     Format(
         name="sarif",
         reader="sarif:read",
-        writer="sarif_export:write",
+        writer="sarif:write",
         keys=("runs version", "runs $schema", "runs tool"),
         suffixes=(".sarif",),
         all_states=True,
@@ -107,7 +107,7 @@ _ALL = (
         file_name="findings.md",
         media_type="text/markdown; charset=utf-8",
     ),
-    Format(name="json", writer="json_export:write", all_states=True, label="JSON", file_name="findings.json"),
+    Format(name="json", writer="strict_json:write", all_states=True, label="JSON", file_name="findings.json"),
 )
 FORMATS: Mapping[str, Format] = MappingProxyType({format.name: format for format in _ALL})
 IMPORT_FORMATS = tuple(format.name for format in _ALL if format.reader)

@@ -5,18 +5,7 @@ from typing import Any
 
 from pydantic import Field, TypeAdapter
 
-from pipeline.findings.formats import strict_json
-from pipeline.findings.formats.items import (
-    CamelModel,
-    ItemError,
-    Many,
-    UnreadableFile,
-    collect_items,
-    limit_nesting,
-    relative_path,
-    replacement_text,
-    tool_finding,
-)
+from pipeline.findings.formats import items, strict_json
 from pipeline.findings.model import Location, RawFinding, ReviewerReport, Severity
 from pipeline.findings.scales import category_of_rule
 
@@ -25,56 +14,56 @@ _SEVERITY = {2: Severity.HIGH, 1: Severity.MEDIUM}
 _READ_KEYS = frozenset(("message", "line", "endLine", "severity", "suppressions", "filePath"))
 
 
-class _Fix(CamelModel):
+class _Fix(items.CamelModel):
     text: str = ""
 
 
-class _Suppression(CamelModel):
+class _Suppression(items.CamelModel):
     justification: str = ""
 
 
-class _Message(CamelModel):
+class _Message(items.CamelModel):
     message: str = Field(min_length=1)
     severity: int = Field(ge=1, le=2)
     rule_id: str = ""
     line: int = Field(default=0, ge=0)
     end_line: int = Field(default=0, ge=0)
     fix: _Fix | None = None
-    suppressions: Many[_Suppression] = ()
+    suppressions: items.Many[_Suppression] = ()
 
 
-class _File(CamelModel):
+class _File(items.CamelModel):
     faulty_nulls = frozenset({"errorCount", "fatalErrorCount", "warningCount"})
 
     file_path: str
     messages: list[Any]
-    suppressed_messages: Many[Any] = ()
+    suppressed_messages: items.Many[Any] = ()
     error_count: Any = 0
     fatal_error_count: Any = 0
     warning_count: Any = 0
 
 
-_files = TypeAdapter(Many[_File])
+_files = TypeAdapter(items.Many[_File])
 
 
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
     """What ESLint found; raises ValueError."""
     files = _files.validate_python(strict_json.loads(data))
     if not files:
-        raise UnreadableFile("it lists no file: nothing was checked")
+        raise items.UnreadableFile("it lists no file: nothing was checked")
     name = reviewer or FORMAT
-    return collect_items(
+    return items.collect_items(
         name,
         FORMAT,
         [_with_path(item, file, root) for file in files for item in (*file.messages, *file.suppressed_messages)],
         lambda item, input_id: _read_item(item, input_id, name),
         contradictions=[_with_path(count, file, root) for file in files for count in _miscounts(file)],
-        covered=tuple(dict.fromkeys(relative_path(file.file_path, root) for file in files)),
+        covered=tuple(dict.fromkeys(items.relative_path(file.file_path, root) for file in files)),
     )
 
 
 def _with_path(item: Any, file: _File, root: str) -> Any:
-    return {**item, "filePath": relative_path(file.file_path, root)} if isinstance(item, dict) else item
+    return {**item, "filePath": items.relative_path(file.file_path, root)} if isinstance(item, dict) else item
 
 
 def _miscounts(file: _File) -> Iterator[dict[str, str]]:
@@ -93,21 +82,19 @@ def _miscounts(file: _File) -> Iterator[dict[str, str]]:
 
 def _read_item(item: Mapping[str, Any], input_id: str, reviewer: str) -> RawFinding:
     message = _Message.model_validate(item)
-    if message.line and 0 < message.end_line < message.line:
-        raise ItemError(f"it ends on line {message.end_line}, before it starts on line {message.line}")
-    end = (message.end_line or None) if message.line else None
+    start, end = items.check_lines(message.line, message.end_line)
     suppressed = None
     if message.suppressions:
         reasons = (suppression.justification for suppression in message.suppressions)
         suppressed = next(filter(None, reasons), "suppressed in the source")
-    return tool_finding(
+    return items.tool_finding(
         input_id,
         reviewer,
         message.message,
         _SEVERITY[message.severity],
         category_of_rule(FORMAT, message.rule_id),
-        fix=replacement_text(message.fix.text) if message.fix else None,
-        locations=(Location(path=item["filePath"], start=message.line or None, end=end),),
+        fix=items.replacement_text(message.fix.text) if message.fix else None,
+        locations=(Location(path=item["filePath"], start=start, end=end),),
         suppressed=suppressed,
-        ext={FORMAT: limit_nesting({key: item[key] for key in item if key not in _READ_KEYS}, "it")},
+        ext=items.unread_keys(FORMAT, item, _READ_KEYS),
     )

@@ -6,6 +6,7 @@ A finding cannot end its command or start another one: every character that coul
 import re
 from collections.abc import Iterable
 
+from pipeline.findings.formats import items
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, Gate, Severity
 
@@ -14,7 +15,7 @@ _CONTROL = re.compile("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 
 def write(findings: Iterable[Finding], ledger: Ledger) -> str:
     """A line for each finding that needs attention, by number, with what the members of its cluster say."""
-    shown = sorted((one for one in findings if one.state.needs_attention), key=lambda one: (one.number, one.id))
+    shown = items.by_number(finding for finding in findings if finding.state.needs_attention)
     return "".join(f"{_command(finding, ledger.members(finding.id))}\n" for finding in shown)
 
 
@@ -30,7 +31,8 @@ def _command(finding: Finding, members: Iterable[Finding]) -> str:
         if location.start and location.end:
             properties["endLine"] = str(location.end)
     properties["title"] = f"{finding.severity}: {finding.title}"
-    named = ",".join(f"{name}={_escape_property(value)}" for name, value in properties.items())
+    escaped = {name: _escape(value).replace(":", "%3A").replace(",", "%2C") for name, value in properties.items()}
+    named = ",".join(f"{name}={value}" for name, value in escaped.items())
     fix = f"Fix: {finding.fix}" if finding.fix else ""
     said = (f"{', '.join(member.sources)}: {member.title}" for member in members)
     body = "\n".join(filter(None, (finding.impact or finding.title, fix, *said, f"({finding.id})")))
@@ -39,7 +41,3 @@ def _command(finding: Finding, members: Iterable[Finding]) -> str:
 
 def _escape(text: str) -> str:
     return _CONTROL.sub(" ", text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _escape_property(text: str) -> str:
-    return _escape(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,16 +1,24 @@
-"""What the readers share: models for foreign formats, items to raw findings, and paths and texts as tools write them.
+"""What the formats share: models, items to raw findings, paths, lines and texts as tools write them.
 
 Nothing is repaired: a file that was cut off is unreadable as a whole, and an item that cannot be read is kept as such.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from posixpath import normpath
 from typing import Annotated, Any, ClassVar, TypeVar
 from urllib.parse import unquote
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, Strict, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    Strict,
+    ValidationError,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, core_schema
 
@@ -46,6 +54,15 @@ _PROBLEMS = {
 _SUBJECT = re.compile(r"^(?:Input|String|Value error,) ")
 _WINDOWS_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _FILE_URI = re.compile(r"file:(?://(?P<host>[^/]*))?(?P<path>/.*)", re.IGNORECASE | re.DOTALL)
+
+
+def _check_not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is blank")
+    return text
+
+
+NotBlank = Annotated[str, AfterValidator(_check_not_blank)]
 Item = TypeVar("Item")
 Many = Annotated[tuple[Item, ...], Strict(False)]  # a JSON list; unlike a list it is not copied as a default
 
@@ -171,6 +188,25 @@ def tool_finding(
         "owner": owner,
     }
     return RawFinding(input_id, reviewer, title, severity, category=category, **(known | fields))
+
+
+def unread_keys(format: str, item: Mapping[str, Any], read: Container[str]) -> dict[str, Any]:
+    """What an item says beyond the keys that are read, to be kept with its finding."""
+    return {format: limit_nesting({key: item[key] for key in item if key not in read}, "it")}
+
+
+def check_lines(start: int, end: int, end_column: int = 0) -> tuple[int | None, int | None]:
+    """The first and last line of a range, where 0 means not given. One that ends at column 1 excludes its last line."""
+    if start < end and end_column == 1:
+        end -= 1
+    if 0 < end < start:
+        raise ItemError(f"it ends on line {end}, before it starts on line {start}")
+    return start or None, (end or None) if start else None
+
+
+def by_number(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings in the order of their numbers."""
+    return sorted(findings, key=lambda finding: (finding.number, finding.id))
 
 
 def kept_keys(finding: Finding, format: str) -> Mapping[str, Any]:

@@ -10,16 +10,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 from xml.etree import ElementTree as ET
 
-from pipeline.findings.formats.items import (
-    ItemError,
-    UnreadableFile,
-    collect_items,
-    excerpt,
-    headline,
-    is_absolute,
-    relative_path,
-    tool_finding,
-)
+from pipeline.findings.formats import items
 from pipeline.findings.model import Evidence, Location, RawFinding, ReviewerReport, Severity
 from pipeline.findings.scales import category_of_rule
 
@@ -69,7 +60,7 @@ class _Builder(ET.TreeBuilder):
     """Builds the tree of a document without a document type: an entity could expand to gigabytes or read a file."""
 
     def doctype(self, *_: object) -> NoReturn:
-        raise UnreadableFile("it declares a document type, which no test report needs")
+        raise items.UnreadableFile("it declares a document type, which no test report needs")
 
 
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
@@ -77,27 +68,27 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
     run = _TestRun()
     _visit(_parse(data), (), run)
     if not run.tests and not run.failures:
-        raise UnreadableFile("it has no test case: no test was run")
+        raise items.UnreadableFile("it has no test case: no test was run")
     if run.tests == run.skipped and not run.failures:
-        raise UnreadableFile(f"all of its {run.skipped} tests were skipped: no test was run")
+        raise items.UnreadableFile(f"all of its {run.skipped} tests were skipped: no test was run")
     name, times = reviewer or FORMAT, Counter(failure.test for failure in run.failures)
 
     def read_item(failure: _Failure, input_id: str) -> RawFinding:
         tool_ids = {FORMAT: failure.test} if times[failure.test] == 1 else {}
         return _read_failure(failure, input_id, name, root, tool_ids)
 
-    return collect_items(name, FORMAT, run.failures, read_item, run.contradictions)
+    return items.collect_items(name, FORMAT, run.failures, read_item, run.contradictions)
 
 
 def _parse(data: bytes) -> ET.Element:
     try:
         root = ET.fromstring(data, ET.XMLParser(target=_Builder()))  # noqa: S314 - see the builder
     except ET.ParseError as error:
-        raise UnreadableFile(f"not valid XML, perhaps cut off: {error}") from error
+        raise items.UnreadableFile(f"not valid XML, perhaps cut off: {error}") from error
     except LookupError as error:
-        raise UnreadableFile(f"unknown encoding: {error}") from error
+        raise items.UnreadableFile(f"unknown encoding: {error}") from error
     if _tag(root) not in _SUITES:
-        raise UnreadableFile(f"its first element is <{_tag(root)[:40]}>, not <testsuites> or <testsuite>")
+        raise items.UnreadableFile(f"its first element is <{_tag(root)[:40]}>, not <testsuites> or <testsuite>")
     return root
 
 
@@ -108,7 +99,7 @@ def _tag(element: ET.Element) -> str:
 def _visit(element: ET.Element, parents: tuple[ET.Element, ...], run: _TestRun) -> tuple[int, int]:
     """Add what is inside an element to the run; return how many tests and failures that was."""
     if len(parents) >= _MAX_DEPTH:
-        raise UnreadableFile(f"its elements are nested more than {_MAX_DEPTH} levels deep")
+        raise items.UnreadableFile(f"its elements are nested more than {_MAX_DEPTH} levels deep")
     tag = _tag(element)
     if tag in ("failure", "error"):
         _add_failure(element, parents, run)
@@ -142,7 +133,7 @@ def _add_failure(element: ET.Element, parents: tuple[ET.Element, ...], run: _Tes
     if _tag(parent) in ("testcase", "testsuite"):
         run.failures.append(failure)
     else:
-        message = excerpt(f"{failure.message}\n{failure.text}")
+        message = items.excerpt(f"{failure.message}\n{failure.text}")
         run.contradictions.append(f"<{_tag(element)}> in <{_tag(parent)}> does not belong to a test\n{message}")
 
 
@@ -151,7 +142,7 @@ def _miscounts(suite: ET.Element, tests: int, failures: int) -> Iterator[str]:
     stated = {key: _count(suite.get(key, "0")) for key in ("tests", "failures", "errors")}
     for key, count in stated.items():
         if count is None:
-            yield f"{_label(suite)}: `{key}` is not a count: {excerpt(suite.get(key, ''))!r}"
+            yield f"{_label(suite)}: `{key}` is not a count: {items.excerpt(suite.get(key, ''))!r}"
     if (stated["tests"] or 0) > tests + failures:  # pytest counts a test and the error of its teardown as two
         yield f"{_label(suite)} counts {stated['tests']} tests and shows {tests}"
     if (failed := (stated["failures"] or 0) + (stated["errors"] or 0)) > failures:
@@ -167,19 +158,19 @@ def _count(digits: str) -> int | None:
 
 
 def _read_failure(failure: _Failure, input_id: str, reviewer: str, root: str, tool_ids: dict[str, str]) -> RawFinding:
-    message = failure.message.strip() or headline(failure.text)
+    message = failure.message.strip() or items.headline(failure.text)
     if not failure.name and not message:
-        raise ItemError("it has neither a test's name nor a message")
+        raise items.ItemError("it has neither a test's name nor a message")
     parts = failure.name.split(".")
     is_lint = len(parts) == 3 and parts[0] == "org"  # a linter writes its findings as tests: `org.ruff.F401`
-    text = excerpt("\n".join(failure.text.strip().splitlines()[:_MAX_LINES]))
-    return tool_finding(
+    text = items.excerpt("\n".join(failure.text.strip().splitlines()[:_MAX_LINES]))
+    return items.tool_finding(
         input_id,
         reviewer,
-        f"{failure.name}: {headline(message)}" if message else f"{failure.name} fails",
+        f"{failure.name}: {items.headline(message)}" if message else f"{failure.name} fails",
         Severity.HIGH,
         category_of_rule(parts[1], parts[2]) if is_lint else category_of_rule(FORMAT),
-        impact=excerpt(message),
+        impact=items.excerpt(message),
         locations=tuple(_locations(failure, root)),
         evidence=(Evidence(raw=text),) if text else (),
         tool_ids=tool_ids,
@@ -190,11 +181,11 @@ def _locations(failure: _Failure, root: str) -> Iterator[Location]:
     """Where it failed, innermost first; the test itself if there is no traceback. Only paths in the repository."""
     frames = []
     for match in _FRAME.finditer(failure.text):
-        path = relative_path(match["python"] or match["path"] or match["call"], root)
-        if not is_absolute(path):
+        path = items.relative_path(match["python"] or match["path"] or match["call"], root)
+        if not items.is_absolute(path):
             frames.append((path, int(match["python_line"] or match["line"] or match["call_line"])))
     file = failure.file or (failure.suite if _FILE_NAME.fullmatch(failure.suite) else "")
     if file and not frames:
-        frames = [(relative_path(file, root), failure.line)]
+        frames = [(items.relative_path(file, root), failure.line)]
     for path, line in dict.fromkeys(reversed(frames)):
         yield Location(path=path, start=line or None)

@@ -9,16 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from pipeline.findings.formats import strict_json
-from pipeline.findings.formats.items import (
-    ForeignModel,
-    ItemError,
-    UnreadableFile,
-    collect_items,
-    excerpt,
-    relative_path,
-    tool_finding,
-)
+from pipeline.findings.formats import items, strict_json
 from pipeline.findings.model import Location, RawFinding, ReviewerReport, Severity
 from pipeline.findings.scales import category_of_rule
 
@@ -34,7 +25,7 @@ _SUCCESS = re.compile(r"Success: no issues found in \d+ source files?")
 _SUMMARY = re.compile(r"Found (\d{1,9}) errors? in \d+ files?(?: \(.*\))?")
 
 
-class _Line(ForeignModel):
+class _Line(items.ForeignModel):
     file: str
     line: int = Field(default=-1, ge=-1)
     end_line: int = -1
@@ -47,43 +38,43 @@ class _Line(ForeignModel):
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
     """What mypy found; raises ValueError."""
     name = reviewer or FORMAT
-    items = _parse(strict_json.decode_text(data))
-    return collect_items(name, FORMAT, items, lambda item, input_id: _read_item(item, input_id, name, root))
+    messages = _parse(strict_json.decode_text(data))
+    return items.collect_items(name, FORMAT, messages, lambda item, input_id: _read_item(item, input_id, name, root))
 
 
 def _parse(text: str) -> list[Any]:
     """A JSON value for each message, and the text of each line that is not one."""
-    items: list[Any] = []
+    messages: list[Any] = []
     counts: list[int] = []
     clean = False
     for number, line in enumerate(map(str.rstrip, text.split("\n")), 1):
         if line[:1].isspace():
-            raise UnreadableFile(f"line {number} is indented; run mypy with --no-pretty or --output json")
+            raise items.UnreadableFile(f"line {number} is indented; run mypy with --no-pretty or --output json")
         if line.startswith("{"):
-            items.append(strict_json.parse(line))
+            messages.append(strict_json.parse(line))
         elif _SUCCESS.fullmatch(line):
             clean = True
         elif summary := _SUMMARY.fullmatch(line):
             counts.append(int(summary[1]))
         elif line:
-            _add_line(items, line)
-    errors = sum(isinstance(item, dict) and item.get("severity") == "error" for item in items)
-    if not items and not counts and not clean:
-        raise UnreadableFile("it is empty: a clean run says so in plain text, but prints nothing with --output json")
+            _add_line(messages, line)
+    errors = sum(isinstance(item, dict) and item.get("severity") == "error" for item in messages)
+    if not messages and not counts and not clean:
+        raise items.UnreadableFile("it is empty: a clean run says so in text, but prints nothing with --output json")
     if not text.endswith("\n") and not line.startswith("{"):  # a JSON value that could be parsed is whole
-        raise UnreadableFile("the last line does not end: it was cut off")
+        raise items.UnreadableFile("the last line does not end: it was cut off")
     if clean and (counts or errors):
-        raise UnreadableFile("it reports errors and says that there are none")
+        raise items.UnreadableFile("it reports errors and says that there are none")
     if counts and (sum(counts) != errors or not errors):
-        raise UnreadableFile(f"it counts {sum(counts)} errors and lists {errors}")
-    return items
+        raise items.UnreadableFile(f"it counts {sum(counts)} errors and lists {errors}")
+    return messages
 
 
-def _add_line(items: list[Any], line: str) -> None:
+def _add_line(messages: list[Any], line: str) -> None:
     """Append one line of text; a note to the error before it becomes its hint."""
     match = _MESSAGE.fullmatch(line)
     if match is None:
-        items.append(line)
+        messages.append(line)
         return
     message = match["message"]
     code = _CODE.search(message)
@@ -95,28 +86,28 @@ def _add_line(items: list[Any], line: str) -> None:
         "message": message[: code.start()].rstrip() if code else message,
         "code": code[1] if code else "",
     }
-    last = items[-1] if items and isinstance(items[-1], dict) else {}
+    last = messages[-1] if messages and isinstance(messages[-1], dict) else {}
     same_line = (last.get("file"), last.get("line")) == (item["file"], item["line"])
     is_hint = item["severity"] == "note" and last.get("severity") == "error"
     if is_hint and (same_line or _DEFINED.fullmatch(message)):
-        last["hint"] = excerpt(f"{last.get('hint') or ''}\n{message}".strip())
+        last["hint"] = items.excerpt(f"{last.get('hint') or ''}\n{message}".strip())
     else:
-        items.append(item)
+        messages.append(item)
 
 
 def _read_item(item: Any, input_id: str, reviewer: str, root: str) -> RawFinding:
     if isinstance(item, str):
-        raise ItemError("not a message of mypy's")
+        raise items.ItemError("not a message of mypy's")
     message = _Line.model_validate(item)
     start = message.line if message.line > 0 else None
     end = message.end_line if start and message.end_line >= start else None
-    return tool_finding(
+    return items.tool_finding(
         input_id,
         reviewer,
         message.message,
         _SEVERITY[message.severity],
         category_of_rule(FORMAT),
-        impact=excerpt(message.hint),
-        locations=(Location(path=relative_path(message.file, root), start=start, end=end),),
+        impact=items.excerpt(message.hint),
+        locations=(Location(path=items.relative_path(message.file, root), start=start, end=end),),
         ext={FORMAT: {"code": message.code}} if message.code else {},
     )

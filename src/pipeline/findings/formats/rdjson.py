@@ -8,20 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from pipeline.findings.formats import strict_json
-from pipeline.findings.formats.items import (
-    ForeignModel,
-    ItemError,
-    Many,
-    OrElse,
-    collect_items,
-    kept_keys,
-    limit_nesting,
-    relative_path,
-    replacement_text,
-    rule_id,
-    tool_finding,
-)
+from pipeline.findings.formats import items, strict_json
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Evidence, Finding, Location, RawFinding, ReviewerReport, Severity
 from pipeline.findings.scales import RDJSON_SEVERITY, category_of_rule, reviewer_name
@@ -34,69 +21,69 @@ _SEVERITY: Mapping[str | int, Severity] = {
 }
 
 
-class _Position(ForeignModel):
+class _Position(items.ForeignModel):
     line: int = Field(default=0, ge=0)
     column: int = 0
 
 
-class _Range(ForeignModel):
+class _Range(items.ForeignModel):
     start: _Position = _Position()
     end: _Position = _Position()
 
     @property
     def lines(self) -> tuple[int | None, int | None]:
-        """The first and last line. A range that ends at column 1 does not touch its last line."""
-        start, end = self.start.line, self.end.line
-        if start < end and self.end.column == 1:
-            end -= 1
-        if 0 < end < start:
-            raise ItemError(f"its range ends on line {end}, before it starts on line {start}")
-        return start or None, (end or None) if start else None
+        """The first and last line."""
+        return items.check_lines(self.start.line, self.end.line, self.end.column)
 
 
-class _Place(ForeignModel):
+class _Place(items.ForeignModel):
     path: str = ""
     range: _Range = _Range()
 
 
-class _Related(ForeignModel):
+class _Related(items.ForeignModel):
     message: str = ""
     location: _Place
 
+    def evidence(self, root: str) -> Evidence:
+        """What a finding keeps of it."""
+        start, end = self.location.range.lines
+        return Evidence(path=items.relative_path(self.location.path, root), start=start, end=end, raw=self.message)
 
-class _Suggestion(ForeignModel):
+
+class _Suggestion(items.ForeignModel):
     range: _Range = _Range()
     text: str = ""
 
 
-class _Code(ForeignModel):
+class _Code(items.ForeignModel):
     value: str = ""
 
 
-class _Source(ForeignModel):
+class _Source(items.ForeignModel):
     name: str = ""
 
 
-class _Diagnostic(ForeignModel):
+class _Diagnostic(items.ForeignModel):
     message: str = Field(min_length=1)
     location: _Place = _Place()
     severity: str | int = 0
     source: _Source = _Source()
     code: _Code = _Code()
-    suggestions: Many[_Suggestion] = ()
-    related_locations: Many[_Related] = ()
+    suggestions: items.Many[_Suggestion] = ()
+    related_locations: items.Many[_Related] = ()
 
 
-class _Report(ForeignModel):
+class _Report(items.ForeignModel):
     diagnostics: list[Any]
     source: _Source = _Source()
 
 
-class _Kept(ForeignModel):
+class _Kept(items.ForeignModel):
     """What a finding keeps of the diagnostic it was read from."""
 
-    code: Annotated[_Code, OrElse(_Code())] = _Code()
-    suggestions: Annotated[Many[_Suggestion], OrElse(())] = ()
+    code: Annotated[_Code, items.OrElse(_Code())] = _Code()
+    suggestions: Annotated[items.Many[_Suggestion], items.OrElse(())] = ()
 
 
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
@@ -106,7 +93,7 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
     name = reviewer or reviewer_name(report.source.name) or FORMAT
     defaults = {key: whole[key] for key in ("source", "severity") if whole.get(key) is not None}
 
-    return collect_items(
+    return items.collect_items(
         name, FORMAT, report.diagnostics, lambda item, input_id: _read_item(item, defaults, input_id, name, root)
     )
 
@@ -124,44 +111,39 @@ def _parse(data: bytes) -> Any:
 
 def _read_item(item: Any, defaults: dict[str, Any], input_id: str, reviewer: str, root: str) -> RawFinding:
     if not isinstance(item, dict):
-        raise ItemError("it should be an object")
+        raise items.ItemError("it should be an object")
     kept = {key: value for key, value in item.items() if value is not None}
     diagnostic = _Diagnostic.model_validate(defaults | kept)
     if diagnostic.severity not in _SEVERITY:
-        raise ItemError(f"`severity` should be ERROR, WARNING or INFO, not {diagnostic.severity!r}")
+        raise items.ItemError(f"`severity` should be ERROR, WARNING or INFO, not {diagnostic.severity!r}")
     start, end = diagnostic.location.range.lines
-    path = relative_path(diagnostic.location.path, root)
+    path = items.relative_path(diagnostic.location.path, root)
     if start and not path:
-        raise ItemError("`location` has a range, but no path")
-    return tool_finding(
+        raise items.ItemError("`location` has a range, but no path")
+    return items.tool_finding(
         input_id,
         reviewer,
         diagnostic.message,
         _SEVERITY[diagnostic.severity],
         category_of_rule(reviewer_name(diagnostic.source.name) or reviewer, diagnostic.code.value),
-        fix=replacement_text(diagnostic.suggestions[0].text) if diagnostic.suggestions else None,
+        fix=items.replacement_text(diagnostic.suggestions[0].text) if diagnostic.suggestions else None,
         locations=(Location(path=path, start=start, end=end),) if path else (),
-        evidence=tuple(_evidence(related, root) for related in diagnostic.related_locations),
-        ext={FORMAT: limit_nesting({key: kept[key] for key in kept if key not in ("message", "location")}, "it")},
+        evidence=tuple(related.evidence(root) for related in diagnostic.related_locations),
+        ext=items.unread_keys(FORMAT, kept, ("message", "location")),
     )
-
-
-def _evidence(related: _Related, root: str) -> Evidence:
-    start, end = related.location.range.lines
-    return Evidence(path=relative_path(related.location.path, root), start=start, end=end, raw=related.message)
 
 
 def write(findings: Iterable[Finding], ledger: Ledger) -> str:
     """The findings that need attention, by number; the members of a cluster are its related locations."""
-    shown = sorted((one for one in findings if one.state.needs_attention), key=lambda one: (one.number, one.id))
+    shown = items.by_number(finding for finding in findings if finding.state.needs_attention)
     diagnostics = [_diagnostic(finding, ledger.members(finding.id)) for finding in shown]
     return strict_json.dumps({"source": {"name": "awf"}, "diagnostics": diagnostics}).decode()
 
 
 def _diagnostic(finding: Finding, members: Iterable[Finding]) -> dict[str, Any]:
     fix = f"Fix: {finding.fix}" if finding.fix else ""  # not a suggestion: tools would insert the words
-    kept = _Kept.model_validate(kept_keys(finding, FORMAT))
-    rule = kept.code.value or rule_id(finding) or str(finding.category)
+    kept = _Kept.model_validate(items.kept_keys(finding, FORMAT))
+    rule = kept.code.value or items.rule_id(finding) or str(finding.category)
     diagnostic: dict[str, Any] = {
         "message": "\n\n".join(filter(None, (finding.title, finding.impact, fix))),
         "severity": RDJSON_SEVERITY[finding.severity],

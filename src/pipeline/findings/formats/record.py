@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from pipeline.findings.events import FieldsEdited, LedgerEvent, Pass, StateChanged
 from pipeline.findings.fingerprints import QUOTE, norm_title
+from pipeline.findings.formats.items import NotBlank
 from pipeline.findings.formats.view_edits import ViewEdits, join_edits, refuse, same_json
 from pipeline.findings.model import (
     Actor,
@@ -25,7 +26,6 @@ from pipeline.findings.model import (
     FindingState,
     Gate,
     GateDecision,
-    Lens,
     Location,
     PassId,
     Severity,
@@ -33,6 +33,7 @@ from pipeline.findings.model import (
 from pipeline.findings.scales import RECORD_SEVERITY, RECORD_STATUS, confidence_from_word, confidence_to_word
 from pipeline.findings.triage import STATE_OF, agent_refusal, change_state, state_after
 from pipeline.findings.verdicts import RECORD, Shipping, tree_changed
+from pipeline.language.model import Lens
 
 FORMAT = RECORD
 VERSION = 1
@@ -58,13 +59,6 @@ def _check_time(text: str) -> str:
     return text
 
 
-def _check_not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("it is blank")
-    return text
-
-
-_Text = Annotated[str, AfterValidator(_check_not_blank)]
 _Status = Literal["open", "false-positive", "fixed", "wont-fix", "uncertain"]
 _Line = Annotated[int, Field(ge=1, le=_MAX_LINE)]
 
@@ -113,7 +107,7 @@ class FindingRecord(BaseModel):
     reviewId: str
     task: Annotated[str, Field(pattern=r"^(TASK-|$)")] = ""
     scope: str = ""
-    title: _Text
+    title: NotBlank
     category: Annotated[Category, Field(strict=False)]
     gate: Annotated[Gate, Field(strict=False)]
     severity: Literal["critical", "high", "medium", "low"]
@@ -121,7 +115,7 @@ class FindingRecord(BaseModel):
     evidence: list[EvidenceRef]
     reasoning: str
     reproduction: str | None = None
-    recommendation: _Text
+    recommendation: NotBlank
     min_fix_scope: str = ""
     suggested_regression_tests: list[str] = []
     status: _Status

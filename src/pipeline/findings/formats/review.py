@@ -1,31 +1,25 @@
-"""What a review agent returns, in and out: JSON with all fields, or compact without the detail.
+"""What a review agent returns, in and out.
 
-It is read strictly: a return that cannot be read is malformed as a whole, an item that cannot be read is kept as
-unreadable. `find_reviews`, `parse_review` and `read_item` are the three steps from an answer to raw findings.
+It is read leniently, because agents bend every format: what had to be guessed is noted on the finding. Nothing is
+dropped: an item that says too little is kept as unreadable, and an answer that was cut off cannot be read at all.
 """
 
-import json
+import math
 import re
-from collections.abc import Iterable
-from typing import Annotated, Any, Literal
-
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 from pipeline.findings.events import Coverage
 from pipeline.findings.fingerprints import QUOTE
 from pipeline.findings.formats import strict_json
-from pipeline.findings.formats.items import (
-    OrElse,
-    UnreadableFile,
-    collect_items,
-    explain_error,
-    kept_keys,
-    limit_nesting,
-    strip_root,
-)
+from pipeline.findings.formats.answer import AnswerValue, find_values
+from pipeline.findings.formats.items import ItemError, UnreadableFile, collect_items, kept_keys, limit_nesting
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
     AutofixClass,
+    Category,
+    Confidence,
     Evidence,
     Finding,
     Location,
@@ -35,142 +29,356 @@ from pipeline.findings.model import (
     Severity,
 )
 from pipeline.findings.scales import (
-    ANCHORS,
     P_LEVEL,
+    category_of_name,
     confidence_from_anchor,
     confidence_to_anchor,
+    default_autofix,
     default_category,
+    severity_of_word,
 )
 
 FORMAT = "review"
 MAX_TITLE = 100  # characters
 MAX_TITLE_WORDS = 10  # more are noted
-_SEVERITY = {"P0": Severity.CRITICAL, "P1": Severity.HIGH, "P2": Severity.MEDIUM, "P3": Severity.LOW}
-_REVIEWER = re.compile(rb'"reviewer"\s*:\s*"([^"\\]{1,100})"')  # in a return that was cut off
-_HEAD = 64 * 1024  # bytes that are searched for it
+_LISTS = ("findings", "issues", "problems", "defects", "comments")
+_CONFIDENCE_WORDS = {"certain": 100, "very high": 100, "high": 75, "medium": 50, "moderate": 50, "low": 25, "none": 0}
+_FLAGS = {"true": True, "yes": True, "false": False, "no": False}
+_VERDICTS = ("SHIP", "SHIP-WITH-TICKETS", "BLOCK")
+_ACTIONS = ("apply", "defer", "skip", "acknowledge")
+_UNSTATED = 75  # the confidence of a finding whose reviewer gives none: it is not filtered for that
+_HEAD = 64 * 1024  # characters that are searched for the reviewer's name: a review that is cut off has one, too
+_REVIEWER = re.compile(r"""["']?\breviewer["']?\s*:\s*["']([^"'\\\n]{1,100})["']""")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_LINES = re.compile(r"[Ll]?(?:ines?\s*)?(\d{1,9})(?:\s*(?:-|–|—|:|,|to)\s*[Ll]?(\d{1,9}))?")
+_PATH_AND_LINES = re.compile(r"(?P<path>.*?[^:\s]):(?P<start>\d{1,9})(?:[-–:](?P<end>\d{1,9}))?(?::\d+)?")
 _EVIDENCE = re.compile(
     r"`?(?P<path>(?=[^\s:`./]*[./])[^\s:`]+):(?P<start>\d{1,9})(?:-(?P<end>\d{1,9}))?`?(?:\s+(?:--|—|–)\s+(?P<code>.*))?",
     re.DOTALL,
 )
-_OBJECT = re.compile(r'\{\s*"[^"\\]*(?:\\.[^"\\]*)*"\s*:', re.DOTALL)  # a brace and a whole key
-_FINDINGS, _REVIEWER_KEY = re.compile(r'"findings"\s*:'), re.compile(r'"reviewer"\s*:')
-_AFTER_OBJECT = "` \n\t\r"  # what may follow the end: white space and a fence
-_decoder = json.JSONDecoder()
-
-
-def _check_title(title: str) -> str:
-    if not title.strip():
-        raise ValueError("should not be empty")
-    return title
-
-
-def _check_anchor(confidence: int) -> int:
-    if confidence not in ANCHORS:
-        raise ValueError(f"should be one of {', '.join(map(str, ANCHORS))}")
-    return confidence
-
-
-class ReviewItem(BaseModel):
-    """One finding of a return. The compact form leaves out reason and evidence; unknown keys are kept."""
-
-    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
-
-    title: Annotated[str, Field(max_length=MAX_TITLE), AfterValidator(_check_title)]
-    severity: Literal["P0", "P1", "P2", "P3"]
-    file: str
-    line: int = Field(ge=1)
-    why_it_matters: str = ""
-    autofix_class: Annotated[AutofixClass, Field(strict=False)]
-    owner: Annotated[Owner, Field(strict=False)]
-    requires_verification: bool
-    suggested_fix: str | None = None
-    confidence: Annotated[int, AfterValidator(_check_anchor)]
-    evidence: list[str] = Field(default_factory=list, min_length=1)
-    pre_existing: bool
-    # What the format cannot express, written by `write` and read back.
-    x_title: Annotated[str, OrElse("")] = ""
-    x_severity: Annotated[Literal["low", "info", ""], OrElse("")] = ""
-    x_system_breaking: Annotated[bool, OrElse(False)] = False
-    x_line_absent: Annotated[bool, OrElse(False)] = False
-    x_evidence_absent: Annotated[bool, OrElse(False)] = False
-
-
-class Review(BaseModel):
-    """A return."""
-
-    model_config = ConfigDict(strict=True, frozen=True)
-
-    reviewer: str
-    findings: list[Any]
-    residual_risks: list[str]
-    testing_gaps: list[str]
 
 
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
-    """What a reviewer returned; raises ValueError. The name of who was asked wins over the one in the return."""
-    review = parse_review(data)
-    name = reviewer or review.reviewer
+    """What a reviewer returned in a file; raises ValueError if no review is in it."""
+    report = read_answer(strict_json.decode_text(data), reviewer=reviewer, root=root)
+    if report is None:
+        raise UnreadableFile("it has no JSON object with `findings`")
+    return report
+
+
+def read_answer(answer: str, *, reviewer: str = "", root: str = "") -> ReviewerReport | None:
+    """All findings of an answer as one report; None if it has none in JSON. Raises ValueError if they cannot be read.
+
+    The name of the reviewer who was asked wins over the one in the answer.
+    """
+    whole = answer.strip().strip("`").removeprefix("json").strip()
+    values = [AnswerValue([])] if whole == "[]" else list(find_values(answer))
+    reviews = [(review, found.note) for found in values for review in _reviews(found.value)]
+    named = _REVIEWER.search(answer[:_HEAD])
+    name = reviewer or (named[1] if named else FORMAT)
+    if whole == "[]":
+        reviews = [({"findings": []}, "")]
+    if faults := [found.fault for found in values if found.fault]:
+        raise UnreadableFile(faults[0], name)
+    if not reviews:
+        return None
+    items: list[tuple[str, Any]] = []  # each with the note on its review
+    for review, note in reviews:
+        listed = review["findings"]
+        if not isinstance(listed, list):
+            raise UnreadableFile("`findings` should be a list", name)
+        items += [(note, limit_nesting(item, "it")) for item in listed]
+    verdict, argument = _verdict(review for review, _ in reviews)
     return collect_items(
         name,
         FORMAT,
-        review.findings,
-        lambda item, input_id: read_item(item, input_id, name, root),
-        residual_risks=tuple(review.residual_risks),
-        testing_gaps=tuple(review.testing_gaps),
+        items,
+        lambda item, input_id: read_item(item[1], input_id, name, root, item[0]),
+        residual_risks=_sentences(review.get("residual_risks") for review, _ in reviews),
+        testing_gaps=_sentences(review.get("testing_gaps") for review, _ in reviews),
+        verdict=verdict,
+        argument=argument,
+        patterns=tuple(_patterns(review.get("patterns") for review, _ in reviews)),
     )
 
 
-def parse_review(data: bytes) -> Review:
-    """The return in a JSON text; raises UnreadableFile."""
-    try:
-        return Review.model_validate(limit_nesting(strict_json.loads(data), "it"))
-    except ValueError as error:
-        named = _REVIEWER.search(data[:_HEAD])
-        raise UnreadableFile(explain_error(error), named[1].decode(errors="replace") if named else "") from error
+def _reviews(value: Any, *, inside: bool = False) -> Iterator[Mapping[str, Any]]:
+    """The reviews in a JSON value: objects with a list of findings, such an object in another, or findings alone."""
+    if isinstance(value, list):
+        if value and all(map(_is_item, value)):
+            yield {"findings": value}
+        elif not inside:
+            for item in value:
+                yield from _reviews(item, inside=True)
+    elif isinstance(value, dict):
+        key = next((key for key in _LISTS if isinstance(value.get(key), list)), None)
+        if key or "findings" in value:
+            found = value[key or "findings"]
+            yield {**value, "findings": [found] if _is_item(found) else found}
+        elif _is_item(value):
+            yield {"findings": [value]}
+        if not inside:
+            for name, item in value.items():
+                yield from _reviews(item, inside=True) if name not in (key, "findings") else ()
 
 
-def read_item(value: Any, input_id: str, reviewer: str, root: str = "") -> RawFinding:
-    """One item of a return as a raw finding; raises ValueError, which names every faulty field."""
-    item = ReviewItem.model_validate(value)
-    words = len(item.title.split())
-    whole_title = item.x_title and shorten_title(item.x_title) == item.title
+def _is_item(value: Any) -> bool:
+    """Whether a value looks like one finding."""
+    return isinstance(value, dict) and "severity" in value and bool(value.keys() & {"title", "file", *_TITLES})
+
+
+# --- one finding -----------------------------------------------------------------------------------------------------
+
+_TITLES = ("title", "summary", "issue", "problem", "headline", "name", "message")
+_IMPACTS = ("why_it_matters", "impact", "description", "details", "explanation", "reasoning", "rationale", "body")
+_FIXES = ("suggested_fix", "fix", "suggestion", "remediation", "proposed_fix")
+_PATHS = ("file", "path", "file_path", "filepath", "filename", "location")
+_STARTS = ("line", "start_line", "startLine", "lines", "line_number", "lineRange", "line_range")
+_ENDS = ("end_line", "endLine")
+_OWN_KEYS = frozenset(
+    {*_TITLES, *_IMPACTS, *_FIXES, *_PATHS, *_STARTS, *_ENDS, "severity", "confidence", "evidence", "autofix_class"}
+    | {"owner", "requires_verification", "pre_existing", "category", "symbol", "reproduction", "min_fix_scope"}
+    | {"regression_tests", "plain_title", "recommendation", "system_breaking", "why_it_works", "reviewer"}
+    | {"x_title", "x_severity", "x_system_breaking", "x_line_absent", "x_evidence_absent"}
+)
+
+
+def read_item(value: Any, input_id: str, reviewer: str, root: str = "", note: str = "") -> RawFinding:
+    """One item as a raw finding, with a note for everything that was not as the format asks.
+
+    Raises ItemError for an item without a title, or with nothing else than a title.
+    """
+    if not isinstance(value, dict):
+        raise ItemError("it should be an object")
+    item, notes = value, [note] if note else []
+    impact, title = _first(item, _IMPACTS), _first(item, _TITLES)
+    if not title and impact:
+        title = impact.strip().splitlines()[0]
+        notes.append("it has no title; its text was taken")
+    whole_title = _text(item.get("x_title"))
+    title = whole_title if whole_title and shorten_title(whole_title) == title else title
+    location = _location(item, root, notes)
+    evidence = tuple(_evidence(item.get("evidence"), root))
+    if not title:
+        raise ItemError("`title` is missing")
+    if not (location or impact or evidence):
+        raise ItemError("it has neither a place nor a reason: `file` or `why_it_matters` is missing")
+    if (words := len(title.split())) > MAX_TITLE_WORDS:
+        notes.append(f"its title has {words} words; use at most {MAX_TITLE_WORDS}")
+
+    action = _word(item.get("recommendation"))
+    fix = _first(item, _FIXES) or ("" if action in _ACTIONS else _text(item.get("recommendation")))
+    severity = _severity(item, notes)
+    autofix_class, owner = default_autofix(fix, severity)
+    autofix_class = _choice(item, "autofix_class", AutofixClass, autofix_class, notes)
+    if severity is Severity.LOW and autofix_class is AutofixClass.ADVISORY and item.get("x_severity") != "low":
+        severity = Severity.INFO  # what is only advice
+    owner = _choice(item, "owner", Owner, owner, notes)
+    extra = {key: kept for key, kept in item.items() if key not in _OWN_KEYS}
     return RawFinding(
         input_id=input_id,
         reviewer=reviewer,
-        title=item.x_title if whole_title else item.title,
-        severity=_severity(item),
-        confidence=confidence_from_anchor(item.confidence),
-        category=default_category(reviewer),
-        impact=item.why_it_matters,
-        fix=item.suggested_fix or None,
-        autofix_class=item.autofix_class,
-        owner=item.owner,
-        requires_verification=item.requires_verification,
-        pre_existing=item.pre_existing,
-        system_breaking=item.x_system_breaking,
-        locations=(Location(path=strip_root(item.file, root), start=None if item.x_line_absent else item.line),),
-        evidence=() if item.x_evidence_absent else tuple(parse_evidence(text, root) for text in item.evidence),
-        action=_implied_action(item),
-        notes=(f"its title has {words} words; use at most {MAX_TITLE_WORDS}",) if words > MAX_TITLE_WORDS else (),
-        ext={FORMAT: item.model_extra} if item.model_extra else {},
+        title=title,
+        severity=severity,
+        confidence=_confidence(item, notes),
+        category=_category(item, reviewer, notes),
+        impact=impact,
+        fix=fix or None,
+        plain_title=_text(item.get("plain_title")),
+        reproduction=_text(item.get("reproduction")) or None,
+        min_fix_scope=_text(item.get("min_fix_scope")) or None,
+        regression_tests=_sentences([item.get("regression_tests")]),
+        why_it_works=_text(item.get("why_it_works")),
+        autofix_class=autofix_class,
+        owner=owner,
+        requires_verification=_flag(item, "requires_verification", notes),
+        pre_existing=_flag(item, "pre_existing", notes),
+        system_breaking=_flag(item, "system_breaking", notes) or _flag(item, "x_system_breaking", notes),
+        locations=(location,) if location else (),
+        evidence=() if item.get("x_evidence_absent") is True else evidence,
+        action=action if action in _ACTIONS else _implied_action(autofix_class, owner, fix),
+        notes=tuple(notes),
+        ext={FORMAT: extra} if extra else {},
     )
 
 
-def _severity(item: ReviewItem) -> Severity:
-    """P3 is low, but what is only advice is information."""
-    if item.severity == "P3" and item.x_severity:
-        return Severity(item.x_severity)
-    if item.severity == "P3" and item.autofix_class is AutofixClass.ADVISORY:
+def _text(value: Any) -> str:
+    """A text or number as a text; nothing for what is blank or anything else."""
+    text = str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
+    return text if text.strip() else ""
+
+
+def _word(value: Any) -> str:
+    return _text(value).strip().lower()
+
+
+def _first(item: Mapping[str, Any], names: Iterable[str]) -> str:
+    return next((text for name in names if (text := _text(item.get(name)))), "")
+
+
+def _severity(item: Mapping[str, Any], notes: list[str]) -> Severity:
+    word = _word(item.get("severity"))
+    severity = severity_of_word(word)
+    if severity is None:
+        notes.append(f"its severity {word!r} is unknown; high was assumed" if word else "no severity; high was assumed")
+        return Severity.HIGH
+    if word not in ("p0", "p1", "p2", "p3"):
+        notes.append(f"its severity {word!r} was read as {P_LEVEL[severity]}")
+    if severity is Severity.LOW and item.get("x_severity") == "info":
         return Severity.INFO
-    return _SEVERITY[item.severity]
+    return severity
 
 
-def _implied_action(item: ReviewItem) -> str:
-    """What the reviewer would do, which a return only implies: without a fix, or with one for a release, put it off."""
-    if item.autofix_class is AutofixClass.ADVISORY:
+def _confidence(item: Mapping[str, Any], notes: list[str]) -> Confidence:
+    """The step at or below what a reviewer gave: a step, a word, a percentage or a fraction."""
+    given = item.get("confidence")
+    text = _word(given).removesuffix("%").strip()
+    number = float(text) if _NUMBER.fullmatch(text) else math.nan
+    percent = number * 100 if number <= 1 and given != 0 else number
+    if text in _CONFIDENCE_WORDS:
+        percent = _CONFIDENCE_WORDS[text]
+    if not 0 <= percent <= 100:  # also if it is not a number
+        notes.append(f"{f'its confidence {text!r} is unknown' if text else 'no confidence'}; {_UNSTATED} was assumed")
+        return confidence_from_anchor(_UNSTATED)
+    anchor = confidence_to_anchor(Confidence(value=int(percent)))
+    if isinstance(given, bool) or given != anchor:
+        notes.append(f"its confidence {text!r} was read as {anchor}")
+    return confidence_from_anchor(anchor)
+
+
+def _category(item: Mapping[str, Any], reviewer: str, notes: list[str]) -> Category:
+    name = _text(item.get("category"))
+    if category := category_of_name(name):
+        return category
+    if name:
+        notes.append(f"its category {name!r} is unknown")
+    return default_category(reviewer)
+
+
+def _choice(item: Mapping[str, Any], name: str, kind: Any, default: Any, notes: list[str]) -> Any:
+    """One of a set of words; the default for anything else."""
+    word = _word(item.get(name))
+    if word in set(kind):
+        return kind(word)
+    notes.append(
+        f"its {name} {word!r} is unknown; {default} was assumed" if word else f"no {name}; {default} was assumed"
+    )
+    return default
+
+
+def _flag(item: Mapping[str, Any], name: str, notes: list[str]) -> bool:
+    value = item.get(name, False)
+    if isinstance(value, bool) or value is None:
+        return bool(value)
+    known = _FLAGS.get(str(value).strip().lower())
+    notes.append(f"its {name} {str(value)[:40]!r} was read as {str(bool(known)).lower()}")
+    return bool(known)
+
+
+def _location(item: Mapping[str, Any], root: str, notes: list[str]) -> Location | None:
+    """The place of a finding: its file, with the lines that it or the file's own text gives."""
+    path, start, end = _first(item, _PATHS).strip(), None, None
+    nested = item.get("location")
+    if isinstance(nested, dict):
+        path = path or _first(nested, _PATHS).strip()
+        item = {**nested, **item}
+    if not path:
+        return None
+    given = next((value for name in _STARTS if (value := item.get(name)) not in (None, "")), None)
+    if isinstance(given, list):
+        given = "-".join(map(_text, given[:2]))
+    number = f"{given:.0f}" if isinstance(given, float) and given.is_integer() else _word(given)
+    if lines := _LINES.fullmatch(number):
+        start, end = int(lines[1]), int(lines[2] or 0)
+    elif number:
+        notes.append(f"its line {number[:40]!r} is not a line")
+    if (named := _PATH_AND_LINES.fullmatch(path)) and not (Path(root) / path).exists():
+        path = named["path"]
+        start, end = start or int(named["start"]), end or int(named["end"] or 0)
+        notes.append("its line was taken from its file")
+    end = end or next((int(text) for name in _ENDS if (text := _word(item.get(name))).isdecimal()), 0)
+    if item.get("x_line_absent") is True:
+        start = None
+    symbol = _text(item.get("symbol"))
+    return Location(
+        path=repository_path(path, root),
+        start=start or None,
+        end=end if end and start and end >= start else None,
+        symbol=symbol,
+    )
+
+
+def repository_path(path: str, root: str) -> str:
+    """A path as an agent gives it, from the root of the repository: not absolute, not from a diff."""
+    if not root:
+        return path
+    base = root.rstrip("/")
+    for prefix in (f"{base}/", f"{Path(base).resolve()}/"):
+        if path.startswith(prefix):
+            return path.removeprefix(prefix)
+    if path.startswith(("a/", "b/")) and not Path(base, path).exists() and Path(base, path[2:]).exists():
+        return path[2:]
+    return path
+
+
+def _implied_action(autofix_class: AutofixClass, owner: Owner, fix: str) -> str:
+    """What a reviewer would do that does not say: apply what has a fix, put off what a person or a release owns."""
+    if autofix_class is AutofixClass.ADVISORY:
         return "acknowledge"
-    fixable = item.autofix_class is AutofixClass.SAFE_AUTO or (item.suggested_fix or "").strip()
-    return "apply" if fixable and item.owner is not Owner.RELEASE else "defer"
+    if owner in (Owner.HUMAN, Owner.RELEASE):
+        return "defer"
+    return "apply" if fix or autofix_class is AutofixClass.SAFE_AUTO else ""
+
+
+def _evidence(given: Any, root: str) -> Iterator[Evidence]:
+    """Evidence as a list of texts or objects, or as one of them."""
+    for one in given if isinstance(given, list) else [given]:
+        if isinstance(one, dict):
+            place = _location(one, root, [])
+            quote = _first(one, ("quote", "code", "snippet", "text", "line_content"))
+            if place or quote:
+                start, end, path = (place.start, place.end, place.path) if place else (None, None, "")
+                yield Evidence(path=path, start=start, end=end, quote=quote[:QUOTE], raw=quote)
+        elif text := _text(one):
+            yield parse_evidence(text, root)
+
+
+# --- the rest of a review --------------------------------------------------------------------------------------------
+
+
+def _sentences(given: Iterable[Any]) -> tuple[str, ...]:
+    """Texts of one or several lists; one text counts as a list, and an object as its first text."""
+    texts: list[str] = []
+    for values in given:
+        for value in values if isinstance(values, list) else [values]:
+            text = (
+                next((text for one in value.values() if (text := _text(one))), "")
+                if isinstance(value, dict)
+                else _text(value)
+            )
+            texts += [text] if text else []
+    return tuple(dict.fromkeys(texts))
+
+
+def _verdict(reviews: Iterable[Mapping[str, Any]]) -> tuple[str, str]:
+    """The worst verdict that a reviewer gives on the whole change, and its argument."""
+    worst = ("", "")
+    for review in reviews:
+        given = review.get("verdict")
+        inner = given if isinstance(given, dict) else {}
+        word = "-".join(re.split(r"[\s_-]+", (_word(inner.get("verdict")) or _word(given)).upper()))
+        if word in _VERDICTS and (not worst[0] or _VERDICTS.index(word) > _VERDICTS.index(worst[0])):
+            worst = word, _text(review.get("argument")) or _text(inner.get("argument"))
+    return worst
+
+
+def _patterns(given: Iterable[Any]) -> Iterator[Mapping[str, str]]:
+    """What reviewers found worth repeating."""
+    for values in given:
+        for value in values if isinstance(values, list) else ():
+            fields = value if isinstance(value, dict) else {"name": value}
+            if name := _text(fields.get("name")):
+                yield {key: _text(fields.get(key)) for key in ("location", "rationale", "destination")} | {"name": name}
 
 
 def parse_evidence(raw: str, root: str = "") -> Evidence:
@@ -184,7 +392,7 @@ def parse_evidence(raw: str, root: str = "") -> Evidence:
     code = (match["code"] or "").strip()
     if len(code) > 2 and code[0] == code[-1] == "`" and "`" not in code[1:-1]:
         code = code[1:-1]
-    return Evidence(path=strip_root(match["path"], root), start=start, end=end, quote=code[:QUOTE], raw=raw)
+    return Evidence(path=repository_path(match["path"], root), start=start, end=end, quote=code[:QUOTE], raw=raw)
 
 
 def write(findings: Iterable[Finding], ledger: Ledger) -> str:
@@ -218,14 +426,25 @@ def _item(finding: Finding) -> dict[str, Any]:
         "evidence": [format_evidence(evidence) for evidence in finding.evidence] or [f"{path}:{line or 1}"],
         "pre_existing": finding.pre_existing,
     }
+    optional = {
+        "category": str(finding.category),
+        "end_line": located.end if located else None,
+        "symbol": located.symbol if located else "",
+        "plain_title": finding.plain_title,
+        "reproduction": finding.reproduction,
+        "min_fix_scope": finding.min_fix_scope,
+        "regression_tests": list(finding.regression_tests),
+        "why_it_works": finding.why_it_works,
+        "system_breaking": finding.system_breaking,
+    }
     beyond = {
         "x_title": finding.title if len(finding.title) > MAX_TITLE else "",
         "x_severity": str(finding.severity) if ambiguous else "",
-        "x_system_breaking": finding.system_breaking,
         "x_line_absent": line is None,
         "x_evidence_absent": not finding.evidence,
     }
-    return item | {key: value for key, value in beyond.items() if value} | dict(kept_keys(finding, FORMAT))
+    filled = {key: value for key, value in (optional | beyond).items() if value}
+    return item | filled | dict(kept_keys(finding, FORMAT))
 
 
 def format_evidence(evidence: Evidence) -> str:
@@ -239,50 +458,3 @@ def format_evidence(evidence: Evidence) -> str:
 def shorten_title(title: str) -> str:
     """A title no longer than the format allows."""
     return title if len(title) <= MAX_TITLE else title[: MAX_TITLE - 1] + "…"
-
-
-class _UncountedText(str):
-    """A text in which a JSON error does not count the lines before it: there may be an error at every brace."""
-
-    __slots__ = ()
-
-    def count(self, *_: object) -> int:
-        """No lines."""
-        return 0
-
-    def rfind(self, *_: object) -> int:
-        """No line before."""
-        return -1
-
-
-def find_reviews(answer: str) -> list[str]:
-    """Every JSON object with `findings` in what an agent said, fenced or bare.
-
-    One that cannot be read is included, up to the end of the answer. It is not repaired: its reader reports the fault.
-    """
-    found: list[str] = []
-    last_line = answer.rstrip(_AFTER_OBJECT).rfind("\n") + 1
-    last_key = max(answer.rfind('"reviewer"'), answer.rfind('"findings"'))
-    uncounted, end = _UncountedText(answer), 0
-    while (opening := _OBJECT.search(answer, end)) and (start := opening.start()) < last_key:
-        value, end = _decode_object(uncounted, start)
-        has_findings = _FINDINGS.search(answer, start, end)
-        if value is not None:
-            if "findings" in value or has_findings:
-                found.append(answer[start:end])
-        else:
-            has_reviewer, cut_off = _REVIEWER_KEY.search(answer, start, end), end >= last_line
-            if (has_findings and has_reviewer) or (cut_off and (has_findings or has_reviewer)):
-                found.append(answer[start:])
-    return found
-
-
-def _decode_object(text: _UncountedText, start: int) -> tuple[dict[str, Any] | None, int]:
-    """An object and its end, or None and where it stops making sense, so that no part is read twice."""
-    try:
-        return _decoder.raw_decode(text, start)
-    except json.JSONDecodeError as error:
-        return None, max(error.pos, start + 1)
-    except (RecursionError, ValueError):  # nested too deeply, or a number with too many digits
-        line = text.find("\n", start)
-        return None, len(text) if line < 0 else line + 1

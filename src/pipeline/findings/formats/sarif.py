@@ -1,4 +1,8 @@
-"""SARIF 2.1.0 in: every result of every run is a raw finding, or an unreadable item with the reason."""
+"""SARIF 2.1.0 in and out.
+
+Every result of every run that is read is a raw finding, or an unreadable item with the reason. One run is written, with
+a result for every finding whatever its state: a dismissed one is suppressed and never left out, as if it were gone.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -6,30 +10,14 @@ from dataclasses import dataclass, replace
 from posixpath import join
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
+from uuid import UUID, uuid5
 
 from pydantic import AliasChoices, AliasPath, BaseModel, Field, TypeAdapter, ValidationError
 
+from pipeline import __version__
 from pipeline.findings.fingerprints import QUOTE
-from pipeline.findings.formats import strict_json
-from pipeline.findings.formats.items import (
-    TOOL_CONFIDENCE,
-    CamelModel,
-    ItemError,
-    Many,
-    NothingWrong,
-    OrElse,
-    UnreadableFile,
-    collect_items,
-    excerpt,
-    explain_error,
-    headline,
-    is_absolute,
-    limit_nesting,
-    path_from_uri,
-    relative_path,
-    replacement_text,
-    tool_finding,
-)
+from pipeline.findings.formats import items, strict_json
+from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
     Category,
     Confidence,
@@ -37,21 +25,27 @@ from pipeline.findings.model import (
     Finding,
     FindingState,
     Location,
+    Observed,
     RawFinding,
     ReportStatus,
     ReviewerReport,
     Severity,
 )
-from pipeline.findings.scales import SARIF_LEVEL, category_of_rule, reviewer_name
+from pipeline.findings.scales import CATEGORY_LABEL, SARIF_LEVEL, SECURITY_SEVERITY, category_of_rule, reviewer_name
 
 FORMAT = "sarif"
-VERSION = "2.1.0"
-DRIVER = "awf"
-OWN_FIELDS = "x_finding"  # in the property bag of our own results: what SARIF has no words for
-UNKNOWN_KEYS = "x_sarif"  # and what the tool that found it said beyond a finding
-FALSE_POSITIVE, WONT_FIX = "false positive", "won't fix"  # how a justification begins
+_VERSION = "2.1.0"
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_BASE = "%SRCROOT%"
+_GUID_NAMESPACE = UUID("6f0e3f0c-7d0b-5b43-9d5e-0a6a1c0f2a11")
+_DRIVER = "awf"
+_OWN_FIELDS = "x_finding"  # in the property bag of our own results: what SARIF has no words for
+_UNKNOWN_KEYS = "x_sarif"  # and what the tool that found it said beyond a finding
 
-_DISMISSALS = {FALSE_POSITIVE: FindingState.FALSE_POSITIVE, WONT_FIX: FindingState.WONT_FIX}
+_DISMISSALS = {  # by how a justification begins
+    "false positive": FindingState.FALSE_POSITIVE,
+    "won't fix": FindingState.WONT_FIX,
+}
 _SEVERITY = {"error": Severity.HIGH, "warning": Severity.MEDIUM, "note": Severity.LOW, "none": Severity.INFO}
 _SECURITY_BANDS = ((9.0, Severity.CRITICAL), (7.0, Severity.HIGH), (4.0, Severity.MEDIUM), (0.1, Severity.LOW))
 _SECURITY_NUMBER = re.compile(r"\d{1,2}(?:\.\d{1,9})?", re.ASCII)
@@ -70,10 +64,17 @@ _CARRIED = (
     *("regression_tests", "autofix_class", "owner", "requires_verification", "pre_existing", "system_breaking"),
     *("evidence", "lens", "scope", "state", "signature", "fingerprints", "sources"),
 )  # fields of a finding that our own results carry in their property bag
+_BASELINE = {
+    Observed.NEW: "new",
+    Observed.UNCHANGED: "unchanged",
+    Observed.UPDATED: "updated",
+    Observed.MOVED: "updated",
+    Observed.ABSENT: "unchanged",  # SARIF's "absent" means that it is gone; not being reported does not prove that
+}
 _BLANK = {"id": "", "signature": "", "pass_id": "", "created_at": "", "updated_at": ""}  # known to the ledger only
 
 Level = Literal["error", "warning", "note", "none"]
-Text = Annotated[str, OrElse("")]
+Text = Annotated[str, items.OrElse("")]
 
 
 def _at(*path: str, default: Any) -> Any:
@@ -81,20 +82,20 @@ def _at(*path: str, default: Any) -> Any:
     return Field(default, validation_alias=AliasPath(*path))
 
 
-class _Message(CamelModel):
+class _Message(items.CamelModel):
     text: str = ""
     id: str = ""
     markdown: str = ""
-    arguments: Many[Any] = ()
+    arguments: items.Many[Any] = ()
 
 
-class _ArtifactLocation(CamelModel):
+class _ArtifactLocation(items.CamelModel):
     uri: str | None = None
     uri_base_id: str = ""
     index: int = -1
 
 
-class _Region(CamelModel):
+class _Region(items.CamelModel):
     start_line: int = Field(0, ge=0)
     start_column: int = Field(0, ge=0)
     end_line: int = Field(0, ge=0)
@@ -103,70 +104,65 @@ class _Region(CamelModel):
 
     @property
     def lines(self) -> tuple[int | None, int | None]:
-        """The first and last line. A region that ends at column 1 does not touch its last line."""
-        start, end = self.start_line, self.end_line
-        if start < end and self.end_column == 1:
-            end -= 1
-        if 0 < end < start:
-            raise ItemError(f"its region ends on line {end}, before it starts on line {start}")
-        return start or None, (end or None) if start else None
+        """The first and last line."""
+        return items.check_lines(self.start_line, self.end_line, self.end_column)
 
 
-class _LogicalLocation(CamelModel):
+class _LogicalLocation(items.CamelModel):
     name: str = ""
     fully_qualified_name: str = ""
 
 
-class _Location(CamelModel):
+class _Location(items.CamelModel):
     artifact: _ArtifactLocation = _at("physicalLocation", "artifactLocation", default=_ArtifactLocation())
     region: _Region = _at("physicalLocation", "region", default=_Region())
-    logical_locations: Many[_LogicalLocation] = ()
+    logical_locations: items.Many[_LogicalLocation] = ()
     message: Text = _at("message", "text", default="")
 
 
-class _Replacement(CamelModel):
+class _Replacement(items.CamelModel):
     deleted_region: _Region = _Region()
     inserted: Text = _at("insertedContent", "text", default="")
 
 
-class _ArtifactChange(CamelModel):
+class _ArtifactChange(items.CamelModel):
     artifact_location: _ArtifactLocation = _ArtifactLocation()
-    replacements: Many[_Replacement] = ()
+    replacements: items.Many[_Replacement] = ()
 
 
-class _Fix(CamelModel):
+class _Fix(items.CamelModel):
     description: Text = _at("description", "text", default="")
-    artifact_changes: Many[_ArtifactChange] = ()
+    artifact_changes: items.Many[_ArtifactChange] = ()
 
 
-class _Suppression(CamelModel):
+class _Suppression(items.CamelModel):
     kind: str = ""
     status: str = "accepted"
     justification: str = ""
 
 
-class _Result(CamelModel):
+class _Result(items.CamelModel):
     message: _Message = _Message()
     level: Level | None = None
     kind: str = "fail"
     rule_id: str = Field("", validation_alias=AliasChoices("ruleId", AliasPath("rule", "id")))
     rule_index: int = Field(-1, validation_alias=AliasChoices("ruleIndex", AliasPath("rule", "index")))
     extension: int | None = _at("rule", "toolComponent", "index", default=None)
-    locations: Many[_Location] = ()
-    related_locations: Many[_Location] = ()
-    fingerprints: Annotated[dict[str, Any], OrElse({})] = Field(default_factory=dict)
-    partial_fingerprints: Annotated[dict[str, Any], OrElse({})] = Field(default_factory=dict)
+    locations: items.Many[_Location] = ()
+    related_locations: items.Many[_Location] = ()
+    fingerprints: Annotated[dict[str, Any], items.OrElse({})] = Field(default_factory=dict)
+    partial_fingerprints: Annotated[dict[str, Any], items.OrElse({})] = Field(default_factory=dict)
     guid: Text = ""
     correlation_guid: Text = ""
-    rank: Annotated[float | None, Field(ge=0, le=100), OrElse(None)] = None
+    rank: Annotated[float | None, Field(ge=0, le=100), items.OrElse(None)] = None
     baseline_state: Text = ""
-    suppressions: Many[_Suppression] = ()
-    fixes: Annotated[Many[_Fix], OrElse(())] = ()
+    suppressions: items.Many[_Suppression] = ()
+    fixes: Annotated[items.Many[_Fix], items.OrElse(())] = ()
     properties: dict[str, Any] = Field(default_factory=dict)
 
 
-class SarifRule(CamelModel):
-    """What is read of a rule. Most of it only describes: an odd text must not make a whole run unreadable."""
+class _Rule(items.CamelModel):
+    """A rule. Most of it only describes: an odd text must not make a whole run unreadable."""
 
     id: Text = ""
     name: Text = ""
@@ -175,21 +171,21 @@ class SarifRule(CamelModel):
     help: Text = _at("help", "text", default="")
     help_uri: Text = ""
     level: Level = _at("defaultConfiguration", "level", default="warning")
-    message_strings: Annotated[dict[str, _Message], OrElse({})] = Field(default_factory=dict)
-    properties: Annotated[dict[str, Any], OrElse({})] = Field(default_factory=dict)
+    message_strings: Annotated[dict[str, _Message], items.OrElse({})] = Field(default_factory=dict)
+    properties: Annotated[dict[str, Any], items.OrElse({})] = Field(default_factory=dict)
 
 
-class _ToolComponent(CamelModel):
+class _ToolComponent(items.CamelModel):
     name: str = ""
-    rules: Many[SarifRule] = ()
+    rules: items.Many[_Rule] = ()
     global_message_strings: dict[str, _Message] = Field(default_factory=dict)
 
 
-class _Artifact(CamelModel):
+class _Artifact(items.CamelModel):
     location: _ArtifactLocation = _ArtifactLocation()
 
 
-class _Repository(CamelModel):
+class _Repository(items.CamelModel):
     base_id: str = _at("mappedTo", "uriBaseId", default="")
 
 
@@ -200,41 +196,41 @@ class _Notification(BaseModel):
 class _Invocation(BaseModel):
     """How the tool was run. Unlike elsewhere null does not mean left out: what is not known is not a success."""
 
-    model_config = CamelModel.model_config
+    model_config = items.CamelModel.model_config
 
     execution_successful: bool = True
     exit_code: int | None = 0
     process_start_failure_message: Any = None
     exit_signal_name: Any = None
     exit_signal_number: Any = None
-    tool_execution_notifications: Many[_Notification] = ()
-    tool_configuration_notifications: Many[_Notification] = ()
+    tool_execution_notifications: items.Many[_Notification] = ()
+    tool_configuration_notifications: items.Many[_Notification] = ()
 
 
-class _Run(CamelModel):
+class _Run(items.CamelModel):
     faulty_nulls = frozenset({"invocations"})
 
     driver: _ToolComponent = _at("tool", "driver", default=_ToolComponent())
-    extensions: Many[_ToolComponent] = _at("tool", "extensions", default=())
+    extensions: items.Many[_ToolComponent] = _at("tool", "extensions", default=())
     results: list[Any]
-    artifacts: Many[_Artifact] = ()
+    artifacts: items.Many[_Artifact] = ()
     original_uri_base_ids: dict[str, _ArtifactLocation] = Field(default_factory=dict)
-    version_control_provenance: Many[_Repository] = ()
+    version_control_provenance: items.Many[_Repository] = ()
     external_results: Any = _at("externalPropertyFileReferences", "results", default=None)
     invocations: Any = ()
 
 
-class _Log(CamelModel):
+class _Log(items.CamelModel):
     version: Literal["2.1.0"]
     runs: list[_Run] = Field(min_length=1)
 
 
-_invocations = TypeAdapter(Many[_Invocation])
-_fixes = TypeAdapter(Many[_Fix])
+_invocations = TypeAdapter(items.Many[_Invocation])
+_fixes = TypeAdapter(items.Many[_Fix])
 
 
 @dataclass(frozen=True, slots=True)
-class SarifStatus:
+class _Status:
     """What SARIF's own words say about the severity and the state of a result."""
 
     level: str
@@ -243,7 +239,7 @@ class SarifStatus:
     absent: bool = False
 
     @classmethod
-    def of(cls, severity: Severity, state: FindingState) -> "SarifStatus":
+    def of(cls, severity: Severity, state: FindingState) -> "_Status":
         """The words for a severity and a state. Only a failure has a level."""
         kind = {FindingState.FIX_CLAIMED: "review", FindingState.UNCERTAIN: "open"}.get(state, "fail")
         level = SARIF_LEVEL[severity] if kind == "fail" else "none"
@@ -259,7 +255,7 @@ class _RunReader:
         self.tool = run.driver.name or "a tool"
         self.reviewer = reviewer_name(run.driver.name) or FORMAT
         if run.external_results:
-            raise UnreadableFile(f"{self.tool} keeps its results in other files; put them into one")
+            raise items.UnreadableFile(f"{self.tool} keeps its results in other files; put them into one")
         components = (run.driver, *run.extensions)
         self.rules = {rule.id: rule for part in reversed(components) for rule in part.rules if rule.id}
         self.descriptions = {name: _describe(rule) for name, rule in self.rules.items()}
@@ -273,7 +269,7 @@ class _RunReader:
             invocations = _invocations.validate_python(self.run.invocations)
             reason = next(filter(None, map(self._failure, invocations)), "")
         except ValidationError as error:
-            reason = f"how it was run cannot be read: {explain_error(error)}"
+            reason = f"how it was run cannot be read: {items.explain_error(error)}"
         return f"{self.tool} may have found more: {reason}" if reason else ""
 
     def _failure(self, invocation: _Invocation) -> str:
@@ -288,21 +284,27 @@ class _RunReader:
         notes = (*invocation.tool_execution_notifications, *invocation.tool_configuration_notifications)
         return "it reported an error" if any(note.level == "error" for note in notes) else ""
 
+    def results(self) -> Iterator[Any]:
+        """The results, each only once: 100,000 need 75 MB less if each is let go when it is read."""
+        for index, result in enumerate(self.run.results):
+            self.run.results[index] = None
+            yield result
+
     def read_result(self, value: Any, input_id: str, reviewer: str) -> RawFinding:
         """One result as a raw finding; raises ValueError."""
         result = _Result.model_validate(value)
         if result.kind in ("pass", "notApplicable"):
-            raise NothingWrong(f"its kind is {result.kind!r}: nothing is wrong")
+            raise items.NothingWrong(f"its kind is {result.kind!r}: nothing is wrong")
         rule = self._rule(result)
         message = self._message(result.message, rule)
         if not message:
-            raise ItemError("it has no message text, and no message id that its run defines")
+            raise items.ItemError("it has no message text, and no message id that its run defines")
         level = result.level or (rule.level if result.kind == "fail" else "none")
         reason, state = _suppression(result)
         places = [self._evidence(location) for location in result.locations]
         related = [self._evidence(location, location.message) for location in result.related_locations]
         quoted = (place for place in places if place.quote or (place.symbol and not place.path))
-        finding = tool_finding(
+        finding = items.tool_finding(
             input_id,
             reviewer or self.reviewer,
             message,
@@ -311,19 +313,23 @@ class _RunReader:
             confidence=_confidence(result, rule),
             impact=_impact(message, rule),
             fix=_fix_text(result.fixes),
-            locations=tuple(_without_quote(place) for place in places if place.path),
+            locations=tuple(
+                Location(path=place.path, start=place.start, end=place.end, symbol=place.symbol)
+                for place in places
+                if place.path
+            ),
             evidence=(*quoted, *(place for place in related if place.path or place.raw)),
             tool_ids=_tool_ids(result),
             state=state,
             suppressed=reason,
             ext=self._unknown_keys(value, result, rule),
         )
-        if self.run.driver.name != DRIVER or OWN_FIELDS not in result.properties:
+        if self.run.driver.name != _DRIVER or _OWN_FIELDS not in result.properties:
             return finding
         absent = result.baseline_state == "absent"
-        return _restore(finding, result.properties, SarifStatus(level, result.kind, reason is not None, absent))
+        return _restore(finding, result.properties, _Status(level, result.kind, reason is not None, absent))
 
-    def _rule(self, result: _Result) -> SarifRule:
+    def _rule(self, result: _Result) -> _Rule:
         """The rule that a result breaks; an empty one if the run does not describe it."""
         name = result.rule_id
         while name and name not in self.rules:
@@ -333,9 +339,9 @@ class _RunReader:
         extension = result.extension
         components = [self.run.driver] if extension is None else self.run.extensions[max(extension, 0) :][:1]
         rules = components[0].rules if components else []
-        return rules[result.rule_index] if 0 <= result.rule_index < len(rules) else SarifRule()
+        return rules[result.rule_index] if 0 <= result.rule_index < len(rules) else _Rule()
 
-    def _message(self, message: _Message, rule: SarifRule) -> str:
+    def _message(self, message: _Message, rule: _Rule) -> str:
         """The text of a message, or the one its id stands for, with its arguments filled in."""
         strings = self.run.driver.global_message_strings
         defined = rule.message_strings.get(message.id) or strings.get(message.id) or _Message()
@@ -350,7 +356,7 @@ class _RunReader:
         filled = _PLACEHOLDER.sub(fill, text) if message.arguments else text
         return (_LINK.sub(r"\1", filled) if "](" in filled else filled).strip()
 
-    def _category(self, result: _Result, rule: SarifRule) -> Category:
+    def _category(self, result: _Result, rule: _Rule) -> Category:
         bags = rule.properties, result.properties
         lists = (bag.get("tags") for bag in bags)
         tags = [tag for tags in lists if isinstance(tags, list) for tag in tags if isinstance(tag, str)]
@@ -374,27 +380,28 @@ class _RunReader:
         """The path of an artifact, relative to the repository if the run says enough; empty if it names none."""
         if artifact.uri is None and 0 <= artifact.index < len(self.run.artifacts):
             artifact = self.run.artifacts[artifact.index].location
-        path = path_from_uri(artifact.uri or "")
+        path = items.path_from_uri(artifact.uri or "")
         full, base, seen = path, artifact.uri_base_id, set[str]()
-        while base and not is_absolute(full):
+        while base and not items.is_absolute(full):
             if base in seen:
-                raise ItemError(f"the base {base!r} of its location refers to itself")
+                raise items.ItemError(f"the base {base!r} of its location refers to itself")
             seen.add(base)
             parent = self.run.original_uri_base_ids.get(base, _ArtifactLocation())
-            full, base = join(path_from_uri(parent.uri or ""), full), parent.uri_base_id
-        below = relative_path(full, self.root)
-        return relative_path(path) if is_absolute(below) and artifact.uri_base_id in self.root_ids else below
+            full, base = join(items.path_from_uri(parent.uri or ""), full), parent.uri_base_id
+        below = items.relative_path(full, self.root)
+        from_root = items.is_absolute(below) and artifact.uri_base_id in self.root_ids
+        return items.relative_path(path) if from_root else below
 
-    def _unknown_keys(self, value: Mapping[str, Any], result: _Result, rule: SarifRule) -> dict[str, Any]:
+    def _unknown_keys(self, value: Mapping[str, Any], result: _Result, rule: _Rule) -> dict[str, Any]:
         """What a raw finding has no field for, to be written again.
 
         The results of a rule often say nothing else: importing 100,000 takes 40 MB less if they share it.
         """
         kept = {key: item for key, item in value.items() if key not in _READ_KEYS}
-        if fixes := concrete_fixes(result.fixes, lambda artifact: quote(self.path(artifact))):
+        if fixes := _concrete_fixes(result.fixes, lambda artifact: quote(self.path(artifact))):
             kept["fixes"] = fixes
         kept["tool"] = self.run.driver.name
-        limit_nesting(kept, "what it says beyond a finding")
+        items.limit_nesting(kept, "what it says beyond a finding")
         if rule.id:
             kept["rule"] = self.descriptions[rule.id]
         return self.unknown_keys.setdefault(repr(kept), {FORMAT: kept})
@@ -404,60 +411,49 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
     """The results of a SARIF file; raises ValueError."""
     log = _Log.model_validate(strict_json.loads(data))
     runs = [_RunReader(run, root) for run in log.runs]
-    report = collect_items(
+    report = items.collect_items(
         reviewer or "+".join(dict.fromkeys(run.reviewer for run in runs)),
         FORMAT,
-        _results(runs),
+        ((run, result) for run in runs for result in run.results()),
         lambda item, input_id: item[0].read_result(item[1], input_id, reviewer),
     )
     problem = "; ".join(filter(None, (run.problem() for run in runs)))
     return replace(report, status=ReportStatus.MALFORMED, problem=problem) if problem else report
 
 
-def _results(runs: Iterable[_RunReader]) -> Iterator[tuple[_RunReader, Any]]:
-    for run in runs:
-        for index, result in enumerate(run.run.results):
-            run.run.results[index] = None  # 100,000 results need 75 MB less if each is let go once it is read
-            yield run, result
-
-
-def _describe(rule: SarifRule) -> dict[str, Any]:
+def _describe(rule: _Rule) -> dict[str, Any]:
     """What is kept of a rule with each of its results."""
     short = {"text": rule.short_description} if rule.short_description else {}
     words = {"id": rule.id, "name": rule.name, "shortDescription": short, "helpUri": rule.help_uri}
     return {key: word for key, word in words.items() if word}
 
 
-def _without_quote(place: Evidence) -> Location:
-    return Location(path=place.path, start=place.start, end=place.end, symbol=place.symbol)
-
-
-def _severity(level: str, result: _Result, rule: SarifRule) -> Severity:
+def _severity(level: str, result: _Result, rule: _Rule) -> Severity:
     """By the number for security where there is one: it is finer than the level."""
     bags = result.properties, rule.properties
     number = next((bag["security-severity"] for bag in bags if "security-severity" in bag), None)
     if number is None:
         return _SEVERITY[level]
     if not _SECURITY_NUMBER.fullmatch(str(number)):
-        raise ItemError(f"its security-severity should be a number from 0 to 10, not {number!r}")
+        raise items.ItemError(f"its security-severity should be a number from 0 to 10, not {number!r}")
     return next((severity for least, severity in _SECURITY_BANDS if float(number) >= least), Severity.INFO)
 
 
-def _confidence(result: _Result, rule: SarifRule) -> Confidence:
+def _confidence(result: _Result, rule: _Rule) -> Confidence:
     if result.rank is not None:
         return Confidence(value=int(result.rank), scale="rank", native=result.rank)
     precision = rule.properties.get("precision")
     if isinstance(precision, str) and precision in _PRECISION:
         return Confidence(value=_PRECISION[precision], scale="precision", native=precision)
-    return TOOL_CONFIDENCE
+    return items.TOOL_CONFIDENCE
 
 
-def _impact(message: str, rule: SarifRule) -> str:
+def _impact(message: str, rule: _Rule) -> str:
     """What the message says beyond its first line, and what the rule is for."""
-    beyond = "" if headline(message) == message else excerpt(message)
+    beyond = "" if items.headline(message) == message else items.excerpt(message)
     texts = (text.strip() for text in (rule.full_description, rule.short_description, rule.help))
     purpose = next((text for text in texts if text and text != message), "")
-    return "\n\n".join(filter(None, (beyond, excerpt(purpose, 600))))
+    return "\n\n".join(filter(None, (beyond, items.excerpt(purpose, 600))))
 
 
 def _fix_text(fixes: Sequence[_Fix]) -> str | None:
@@ -465,9 +461,9 @@ def _fix_text(fixes: Sequence[_Fix]) -> str | None:
     if not fixes:
         return None
     if description := fixes[0].description.strip():
-        return excerpt(description, 400)
+        return items.excerpt(description, 400)
     inserted = (item.inserted for change in fixes[0].artifact_changes for item in change.replacements)
-    return next(map(replacement_text, inserted), None)
+    return next(map(items.replacement_text, inserted), None)
 
 
 def _tool_ids(result: _Result) -> dict[str, str]:
@@ -500,32 +496,25 @@ def _suppression(result: _Result) -> tuple[str | None, FindingState | None]:
     return reason, FindingState.UNCERTAIN if result.kind in ("open", "review") else None
 
 
-def _restore(finding: RawFinding, bag: Mapping[str, Any], status: SarifStatus) -> RawFinding:
+def _restore(finding: RawFinding, bag: Mapping[str, Any], status: _Status) -> RawFinding:
     """A result of our own with the fields it carries.
 
     SARIF's words win: a level, kind or suppression that was edited in the file is not overruled by what is carried.
     """
-    carried = bag[OWN_FIELDS] if isinstance(bag[OWN_FIELDS], dict) else {}
+    carried = bag[_OWN_FIELDS] if isinstance(bag[_OWN_FIELDS], dict) else {}
     known = Finding.model_validate(_BLANK | {name: carried[name] for name in _CARRIED if name in carried})
     fields = {name: getattr(known, name) for name in _CARRIED if name in RawFinding.__dataclass_fields__}
-    written = SarifStatus.of(known.severity, known.state)
+    written = _Status.of(known.severity, known.state)
     if status.level != written.level:
         fields["severity"] = finding.severity
     if replace(status, level=written.level) != written:
         fields["state"] = finding.state
     ids = {**known.fingerprints, "awf/id": str(bag.get("id", "")), "awf/v1": known.signature}
-    unknown = bag.get(UNKNOWN_KEYS)
+    unknown = bag.get(_UNKNOWN_KEYS)
     return replace(finding, tool_ids=ids, ext={FORMAT: unknown} if isinstance(unknown, dict) else {}, **fields)
 
 
-def carried_properties(finding: Finding) -> dict[str, Any]:
-    """The part of a result's property bag from which the finding is restored."""
-    carried = finding.model_dump(mode="json", include=set(_CARRIED), exclude_defaults=True)
-    unknown = finding.ext.get(FORMAT)
-    return {OWN_FIELDS: carried} | ({UNKNOWN_KEYS: unknown} if unknown else {})
-
-
-def concrete_fixes(
+def _concrete_fixes(
     fixes: Any, uri: Callable[[_ArtifactLocation], str] = lambda artifact: artifact.uri or ""
 ) -> list[dict[str, Any]]:
     """The fixes that a tool can apply, as SARIF: those that replace lines of a file."""
@@ -555,3 +544,122 @@ def _concrete(fix: _Fix, uri: Callable[[_ArtifactLocation], str]) -> dict[str, A
         return {}
     described = {"description": {"text": fix.description}} if fix.description else {}
     return described | {"artifactChanges": changes}
+
+
+def write(findings: Iterable[Finding], ledger: Ledger) -> str:
+    """The findings as a SARIF file, by number. The members of a cluster are in the properties of its result."""
+    ordered = items.by_number(findings)
+    first_of_rule = {_rule_id(finding): finding for finding in reversed(ordered)}
+    rules = [_write_rule(name, first_of_rule[name]) for name in sorted(first_of_rule)]
+    run = {
+        "tool": {"driver": {"name": _DRIVER, "version": __version__, "rules": rules}},
+        "originalUriBaseIds": {_BASE: {"description": {"text": "The root of the repository."}}},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding, ledger.members(finding.id)) for finding in ordered],
+    }
+    return strict_json.dumps({"$schema": _SCHEMA, "version": _VERSION, "runs": [run]}).decode()
+
+
+def _rule_id(finding: Finding) -> str:
+    return items.rule_id(finding) or f"{_DRIVER}/{finding.category}"
+
+
+def _write_rule(name: str, finding: Finding) -> dict[str, Any]:
+    kept = items.kept_keys(finding, FORMAT).get("rule")
+    known = _Rule.model_validate(kept if isinstance(kept, dict) else {})
+    rule: dict[str, Any] = {
+        "id": name,
+        "shortDescription": {"text": known.short_description or CATEGORY_LABEL[finding.category]},
+    }
+    if known.name:
+        rule["name"] = known.name
+    if known.help_uri.startswith("https://"):
+        rule["helpUri"] = quote(known.help_uri, safe=":/?#[]@!$&'()*+,;=%")
+    return rule
+
+
+def _result(finding: Finding, members: Iterable[Finding]) -> dict[str, Any]:
+    status = _Status.of(finding.severity, finding.state)
+    result: dict[str, Any] = {
+        "ruleId": _rule_id(finding),
+        "kind": status.kind,
+        "level": status.level,
+        "message": {"text": "\n\n".join(filter(None, (finding.title, finding.impact)))},
+        "locations": [_location(location, _quote_at(finding, location)) for location in finding.locations],
+        "relatedLocations": [
+            {"id": number} | _location(item, item.quote) | ({"message": {"text": item.raw}} if item.raw else {})
+            for number, item in enumerate(finding.evidence, 1)
+            if item.path
+        ],
+        "correlationGuid": str(uuid5(_GUID_NAMESPACE, finding.id)),
+        "partialFingerprints": {**finding.fingerprints, "awf/v1": finding.signature},
+        "baselineState": _baseline(finding),
+        "suppressions": _suppressions(finding),
+        "fixes": _concrete_fixes(items.kept_keys(finding, FORMAT).get("fixes")) if finding.state.active else [],
+        "properties": _properties(finding, members),
+    }
+    return {name: value for name, value in result.items() if value or name not in ("relatedLocations", "fixes")}
+
+
+def _location(location: Location, quoted: str) -> dict[str, Any]:
+    physical: dict[str, Any] = {"artifactLocation": {"uri": quote(location.path), "uriBaseId": _BASE}}
+    if location.start:
+        physical["region"] = {"startLine": location.start}
+        if location.end:
+            physical["region"]["endLine"] = location.end
+        if quoted:
+            physical["region"]["snippet"] = {"text": quoted}
+    logical = {"logicalLocations": [{"fullyQualifiedName": location.symbol}]} if location.symbol else {}
+    return {"physicalLocation": physical} | logical
+
+
+def _quote_at(finding: Finding, location: Location) -> str:
+    place = (location.path, location.start)
+    return next((item.quote for item in finding.evidence if item.quote and (item.path, item.start) == place), "")
+
+
+def _baseline(finding: Finding) -> str:
+    if finding.state is FindingState.VERIFIED_FIXED:
+        return "absent"
+    return "updated" if finding.state is FindingState.REOPENED else _BASELINE[finding.observed]
+
+
+def _suppressions(finding: Finding) -> list[dict[str, Any]]:
+    """Empty for a finding that is not dismissed: to SARIF an empty list means "not suppressed", none "not known"."""
+    if not finding.state.dismissed:
+        return []
+    word = next(word for word, state in _DISMISSALS.items() if state is finding.state)
+    kind = finding.suppression.kind if finding.suppression else "external"
+    reason = finding.suppression.reason if finding.suppression else ""
+    return [{"kind": kind, "status": "accepted", "justification": f"{word}: {reason}" if reason else word}]
+
+
+def _properties(finding: Finding, members: Iterable[Finding]) -> dict[str, Any]:
+    bag = {
+        "id": finding.id,
+        "number": finding.number,
+        "state": str(finding.state),
+        "observed": str(finding.observed),
+        "gate": str(finding.gate.value),
+        "confidence": finding.confidence.value,
+        "tags": [str(finding.category)],
+        _OWN_FIELDS: finding.model_dump(mode="json", include=set(_CARRIED), exclude_defaults=True),
+    }
+    if unknown := finding.ext.get(FORMAT):
+        bag[_UNKNOWN_KEYS] = unknown
+    if finding.category is Category.SECURITY:
+        bag["security-severity"] = SECURITY_SEVERITY[finding.severity]
+    if finding.fix:
+        bag["fix"] = finding.fix
+    if joined := [
+        {
+            "id": member.id,
+            "title": member.title,
+            "impact": member.impact,
+            "severity": str(member.severity),
+            "sources": list(member.sources),
+        }
+        for member in members
+    ]:
+        bag["members"] = joined
+    return bag

@@ -1,12 +1,20 @@
-"""JSON without ambiguity: duplicate keys and numbers that are not JSON are refused, and nothing is repaired."""
+"""JSON without ambiguity: duplicate keys and numbers that are not JSON are refused, and nothing is repaired.
+
+The format `json` is everything the ledger knows about each finding.
+"""
 
 import json
 import math
 import re
 from collections import Counter
-from typing import Any, NoReturn
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic_core import to_json
+
+if TYPE_CHECKING:
+    from pipeline.findings.ledger import Ledger
+    from pipeline.findings.model import Finding
 
 _HALF_PAIR = re.compile(r"\\u[dD]")  # half of a surrogate pair comes only from an escape
 
@@ -28,7 +36,7 @@ def parse(text: str) -> Any:
     """The value of a JSON text; raises ValueError."""
     try:
         value = _decoder.decode(text)
-        return _replace_surrogates(value) if _HALF_PAIR.search(text) else value
+        return replace_half_pairs(value) if _HALF_PAIR.search(text) else value
     except json.JSONDecodeError as error:
         what = error.msg.removesuffix(" at")  # "Unterminated string starting at"
         problem = f"{what} at line {error.lineno}, column {error.colno}"
@@ -37,9 +45,26 @@ def parse(text: str) -> Any:
         raise ValueError("nested too deeply") from error
 
 
+def decode_at(text: str, start: int) -> tuple[Any, int]:
+    """The value that begins at a position of a text, and its end; raises ValueError or RecursionError."""
+    value, end = _decoder.raw_decode(text, start)
+    return replace_half_pairs(value) if _HALF_PAIR.search(text, start, end) else value, end
+
+
 def dumps(value: Any) -> bytes:
     """JSON for people and for git: indented, in the order given, with a newline at the end."""
     return to_json(value, indent=2) + b"\n"
+
+
+def write(findings: "Iterable[Finding]", ledger: "Ledger") -> str:
+    """The findings in the order given."""
+    return dumps([finding_record(finding, ledger) for finding in findings]).decode()
+
+
+def finding_record(finding: "Finding", ledger: "Ledger") -> dict[str, Any]:
+    """Everything known about a finding, with the findings joined to it as `members`."""
+    members = [member.model_dump(mode="json") for member in ledger.members(finding.id)]
+    return finding.model_dump(mode="json") | ({"members": members} if members else {})
 
 
 def is_int(value: Any) -> bool:
@@ -47,7 +72,9 @@ def is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(given: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these keys and values; raises ValueError if a key occurs twice."""
+    pairs = list(given)
     found = dict(pairs)
     if len(found) < len(pairs):
         key = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
@@ -55,26 +82,28 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _replace_surrogates(value: Any) -> Any:
+def replace_half_pairs(value: Any) -> Any:
     """The value with U+FFFD for each half of a surrogate pair, which no file can hold."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
-        return [_replace_surrogates(item) for item in value]
+        return [replace_half_pairs(item) for item in value]
     if isinstance(value, dict):
-        return _unique_keys([(_replace_surrogates(key), _replace_surrogates(item)) for key, item in value.items()])
+        return unique_keys([(replace_half_pairs(key), replace_half_pairs(item)) for key, item in value.items()])
     return value
 
 
-def _finite(text: str) -> float:
+def finite(text: str) -> float:
+    """The number; raises ValueError if it is too large."""
     number = float(text)
     if math.isinf(number):
         raise ValueError(f"the number {text[:40]} is too large")
     return number
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def refuse_constant(name: str) -> NoReturn:
+    """Refuse NaN and infinities."""
     raise ValueError(f"{name} is not a JSON number")
 
 
-_decoder = json.JSONDecoder(object_pairs_hook=_unique_keys, parse_float=_finite, parse_constant=_refuse_constant)
+_decoder = json.JSONDecoder(object_pairs_hook=unique_keys, parse_float=finite, parse_constant=refuse_constant)

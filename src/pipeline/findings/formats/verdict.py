@@ -6,7 +6,6 @@ identify a finding in one file only, and findings at the same position are liste
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -14,13 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from pipeline.findings.events import FieldsEdited
 from pipeline.findings.fingerprints import line_range, verdict_id
-from pipeline.findings.formats import strict_json
-from pipeline.findings.formats.items import (
-    collect_items,
-    explain_error,
-    limit_nesting,
-    strip_root,
-)
+from pipeline.findings.formats import items, strict_json
 from pipeline.findings.formats.record import no_fix_text
 from pipeline.findings.formats.view_edits import ViewEdits, join_edits, refuse, same_json
 from pipeline.findings.model import Finding, FindingId, FindingState, Location, RawFinding, ReviewerReport, Severity
@@ -55,12 +48,6 @@ _AGENT_MAY_SAY = ("fixed", "wont_fix")
 _LEGACY = ("x_written", "x_findings")  # digests that the first version of awf wrote; they are not read
 
 
-def _check_text(text: str) -> str:
-    if not text.strip():
-        raise ValueError("it is blank")
-    return text
-
-
 def _check_lines(text: str) -> str:
     match = _LINES.fullmatch(text)
     if match is None or not 1 <= int(match[1]) <= int(match[2] or match[1]):
@@ -68,21 +55,18 @@ def _check_lines(text: str) -> str:
     return text
 
 
-_Text = Annotated[str, AfterValidator(_check_text)]
-
-
 class VerdictItem(BaseModel):
     """One finding of a verdict file."""
 
     model_config = ConfigDict(strict=True, frozen=True, extra="allow")
 
-    id: _Text
-    domain: _Text
+    id: items.NotBlank
+    domain: items.NotBlank
     severity: Literal["Blocker", "High", "Medium", "Low", "Info"]
     confidence: Annotated[float, Field(ge=0.5, le=1)]
-    file: _Text
+    file: items.NotBlank
     lineRange: Annotated[str, AfterValidator(_check_lines)] | None = None
-    title: Annotated[_Text, Field(max_length=_MAX_TITLE)]
+    title: Annotated[items.NotBlank, Field(max_length=_MAX_TITLE)]
     recommendation: str
     status: Literal["open", "fixed", "verified", "reopened", "wont_fix"]
     x_finding: str = ""
@@ -116,7 +100,7 @@ def check_document(document: Any) -> str:
     try:
         VerdictDocument.model_validate(document)
     except ValidationError as error:
-        return explain_error(error)
+        return items.explain_error(error)
     return ""
 
 
@@ -147,22 +131,23 @@ def render_verdict(
         listed = finding.state.active or finding.id in statuses
         if listed and not finding.pre_existing and finding.confidence.value:
             groups.setdefault(_position(finding), []).append(finding)
-    items = []
+    ranked = []
     for group in groups.values():
         first, *others = sorted(group, key=_precedence)
         shadowed = [render_item(other, _status(other, statuses)) for other in others]
-        items.append((_order(first), render_item(first, _status(first, statuses)) | _if_any(SHADOWED, shadowed)))
-    listed_items = [item for _, item in sorted(items, key=lambda pair: pair[0])]
+        item = render_item(first, _status(first, statuses)) | ({SHADOWED: shadowed} if shadowed else {})
+        ranked.append((_order(first), item))
+    entries = [item for _, item in sorted(ranked, key=lambda pair: pair[0])]
     return {
         "reviewId": review_id,
         "timestamp": timestamp,
         "scope": scope,
         "target": target,
         "mode": mode,
-        "verdict": str(_verdict(verdicts.verdict, listed_items, before)),
+        "verdict": str(_verdict(verdicts.verdict, entries, before)),
         "summary": dict(verdicts.summary),
         "reportPath": "" if mode == "quick" else report_path,
-        "findings": listed_items,
+        "findings": entries,
         **{key: value for key, value in before.items() if key not in _TOP_FIELDS},
     }
 
@@ -177,7 +162,7 @@ def render_item(finding: Finding, status: str) -> dict[str, Any]:
         "confidence": confidence_to_fraction(finding.confidence),
         "file": path,
         "lineRange": None if lines == "0" else lines,
-        "title": finding.title if len(finding.title) <= _MAX_TITLE else finding.title[: _MAX_TITLE - 1] + "…",
+        "title": items.excerpt(finding.title, _MAX_TITLE),
         "recommendation": finding.fix or no_fix_text(finding),
         "status": status,
         "x_finding": str(finding.id),
@@ -213,17 +198,13 @@ def _order(finding: Finding) -> tuple[int, float, str, int, str]:
     return finding.severity.rank, -confidence_to_fraction(finding.confidence), path, start or 0, finding.id
 
 
-def _if_any(key: str, values: Sequence[Any]) -> dict[str, Any]:
-    return {key: values} if values else {}
-
-
-def _verdict(verdict: Verdict, items: Iterable[Mapping[str, Any]], before: Mapping[str, Any]) -> Verdict:
+def _verdict(verdict: Verdict, entries: Iterable[Mapping[str, Any]], before: Mapping[str, Any]) -> Verdict:
     """An ABORT of a file that does not say what caused it stays while any of its blockers counts."""
     blockers = [one for one in before["findings"] if one.get("severity") == "Blocker"]
     if before.get("verdict") != Verdict.ABORT or any("x_system_breaking" in one for one in blockers):
         return verdict
     ids = {str(one.get("id")) for one in blockers}
-    counting = any(one["id"] in ids and one["status"] in COUNTING for one in items)
+    counting = any(one["id"] in ids and one["status"] in COUNTING for one in entries)
     return Verdict.ABORT if counting else verdict
 
 
@@ -302,20 +283,25 @@ def _illegal(move: str, why: str) -> ViewEdits:
 
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
     """What a verdict file of another tool reports; raises ValueError. Paths below `root` become relative to it."""
-    document = limit_nesting(strict_json.loads(data), "it")
+    document = items.limit_nesting(strict_json.loads(data), "it")
     VerdictDocument.model_validate(document)
-    items = list(items_of(document))
-    read_item = partial(_raw_finding, root=root)
-    return collect_items(reviewer or FORMAT, FORMAT, items, read_item, _contradictions(document, items))
+    entries = list(items_of(document))
+    return items.collect_items(
+        reviewer or FORMAT,
+        FORMAT,
+        entries,
+        lambda item, input_id: _raw_finding(item, input_id, root),
+        contradictions=_contradictions(document, entries),
+    )
 
 
-def _contradictions(document: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _contradictions(document: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """What a file states as a whole although its findings say otherwise; each is an item that cannot be read.
 
     The review id is part of the text: dismissing one contradiction does not dismiss that of the next review.
     """
     review = f"review {document['reviewId']}"
-    unsettled = [one for one in items if one.get("status") not in ("verified", "wont_fix")]
+    unsettled = [one for one in entries if one.get("status") not in ("verified", "wont_fix")]
     listed = {word: sum(one.get("severity") == word for one in unsettled) for word in _SEVERITY_OF}
     stated = document["verdict"]
     if stated != Verdict.PASS and not (listed["Blocker"] or (stated == Verdict.WARN and listed["High"])):
@@ -339,7 +325,7 @@ def _raw_finding(given: Any, input_id: str, root: str) -> RawFinding:
     autofix_class, owner = default_autofix(fix, severity)
     lines = _LINES.fullmatch(item.lineRange or "")
     location = Location(
-        path=strip_root(item.file, root),
+        path=items.strip_root(item.file, root),
         start=int(lines[1]) if lines else None,
         end=int(lines[2]) if lines and lines[2] else None,
     )
@@ -360,6 +346,3 @@ def _raw_finding(given: Any, input_id: str, root: str) -> RawFinding:
         state=_STATE_OF[item.status],
         ext={FORMAT: extra} if extra else {},
     )
-
-
-decode = read  # the name that the registry calls

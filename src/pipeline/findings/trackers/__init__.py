@@ -1,50 +1,82 @@
-"""Where deferred findings become tickets: the trackers by name, in the order in which they are tried."""
+"""Where deferred findings become tickets: the tracker that was named, then the others in order."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from types import MappingProxyType
 
+from pipeline.errors import AwfError
+from pipeline.findings.model import Finding
 from pipeline.findings.trackers.folder import TicketFolder
-from pipeline.findings.trackers.github import Gh, GhError, GitHubIssues, find_repository
-from pipeline.findings.trackers.ticket import TicketFailed, Tracker
-from pipeline.redaction import redactor_of
+from pipeline.findings.trackers.github import open_github
+from pipeline.findings.trackers.ticket import (
+    NO_TRACKER,
+    VALID_ID,
+    Filed,
+    OpenTracker,
+    TicketFailed,
+    Tracker,
+    TrackerContext,
+    TrackerStatus,
+)
+from pipeline.text import did_you_mean
 
-
-@dataclass(frozen=True, slots=True)
-class TrackerContext:
-    """Where tickets are filed from."""
-
-    root: Path  # of the repository
-    store: Path
-    environ: Mapping[str, str]
-
-
-OpenTracker = Callable[[TrackerContext], Tracker | TicketFailed]
-"""Returns a tracker that can be used here, or why it cannot. It files nothing and writes nothing."""
-
-
-def open_github(context: TrackerContext) -> Tracker | TicketFailed:
-    """Use the issues of the repository that a remote names, if gh is logged in to its host."""
-    repository = find_repository(context.root, context.environ)
-    if not repository:
-        return TicketFailed("no remote of this repository is on GitHub")
-    gh = Gh(context.root, context.environ)
-    try:
-        gh.run("auth", "status", f"--hostname={repository.partition('/')[0]}")
-    except GhError as error:
-        return TicketFailed(f"gh cannot be used: {error}")
-    return GitHubIssues(gh, repository, redactor_of(context.environ).text)
-
-
-def open_folder(context: TrackerContext) -> Tracker:
-    """Use files in the store; a directory that cannot be written is reported when a ticket is filed."""
-    return TicketFolder(context.store / "tickets", redactor_of(context.environ).text)
-
-
-TRACKERS: Mapping[str, OpenTracker] = MappingProxyType({"github": open_github, "folder": open_folder})
+TRACKERS: Mapping[str, OpenTracker] = MappingProxyType({"github": open_github, "folder": TicketFolder})
 
 
 def all_trackers(contributed: Mapping[str, OpenTracker]) -> dict[str, OpenTracker]:
     """Return all trackers, those of plugins first: the folder always works, so nothing after it is ever tried."""
     return {**contributed, **TRACKERS, **contributed}
+
+
+class TrackerChain:
+    """The trackers of one session. Each is opened at most once, and none before a ticket may be filed."""
+
+    def __init__(
+        self, context: TrackerContext, named: str = "", trackers: Mapping[str, OpenTracker] = TRACKERS
+    ) -> None:
+        if named and named not in trackers:
+            help = did_you_mean(named, trackers) or f"choose one of {', '.join(trackers)}"
+            raise AwfError(f'unknown tracker "{named}"', help=help)
+        order = sorted(trackers, key=lambda name: name != named)  # the others stay in order
+        self._untried = [trackers[name] for name in order]
+        self._context = context
+        self._named = bool(named)
+        self._named_works = bool(named)
+        self._current: Tracker | None = None
+
+    def status(self) -> TrackerStatus:
+        """Return which tracker is in use; the first call looks for one."""
+        current = self._tracker()
+        if current is None:
+            return NO_TRACKER
+        return TrackerStatus(
+            tracker_name=current.name,
+            confidence="high" if self._named else "low",
+            named_sink_available=self._named_works,
+            any_sink_available=True,
+        )
+
+    def file(self, finding: Finding) -> Filed | TicketFailed:
+        """File a ticket with the tracker in use. The caller decides what to do after a failure."""
+        if not VALID_ID.fullmatch(finding.id):
+            return TicketFailed(f"{finding.id!a} is not a valid finding id")
+        current = self._tracker()
+        if current is None:
+            return TicketFailed("no tracker is available")
+        result = current.file(finding)
+        if isinstance(result, TicketFailed):
+            self._named_works = False
+        return result
+
+    def fall_back(self) -> None:
+        """Give up the tracker in use for this session; the next one that works takes its place."""
+        self._tracker()
+        self._current, self._named_works = None, False
+
+    def _tracker(self) -> Tracker | None:
+        while self._current is None and self._untried:
+            opened = self._untried.pop(0)(self._context)
+            if isinstance(opened, TicketFailed):
+                self._named_works = False  # the named one is the first
+            else:
+                self._current = opened
+        return self._current

@@ -11,13 +11,14 @@ from pipeline.errors import AwfError
 from pipeline.findings.model import Finding, FindingState
 from pipeline.findings.trackers.ticket import (
     Filed,
-    Redact,
     TicketFailed,
+    TrackerContext,
     owner_of,
     reopened_comment,
     reopened_mark,
     ticket,
 )
+from pipeline.redaction import redactor_of
 
 _HEAD = 64 * 1024  # bytes of a file in which the mark is looked for
 _MAX_TICKET = 4 * 1024 * 1024  # bytes of a ticket that is added to
@@ -25,13 +26,13 @@ _MARKUP = re.compile(r"[\\`*_\[\]<>#!&|~]")
 
 
 class TicketFolder:
-    """The tickets in one directory, which is created with the first."""
+    """The tickets in a directory of the store. If it cannot be written, that is reported when a ticket is filed."""
 
     name = "local folder"
 
-    def __init__(self, directory: Path, redact: Redact) -> None:
-        self._directory = directory
-        self._redact = redact
+    def __init__(self, context: TrackerContext) -> None:
+        self._directory = context.store / "tickets"
+        self._redact = redactor_of(context.environ).text
         self._listed: dict[str, Path] | None = None  # by finding: the directory is listed once in a session
 
     def file(self, finding: Finding) -> Filed | TicketFailed:

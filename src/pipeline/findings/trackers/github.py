@@ -13,14 +13,16 @@ from pipeline.findings.git import query_git
 from pipeline.findings.model import Finding, FindingState, Severity
 from pipeline.findings.trackers.ticket import (
     Filed,
-    Redact,
     Ticket,
     TicketFailed,
+    Tracker,
+    TrackerContext,
     owner_of,
     reopened_comment,
     reopened_mark,
     ticket,
 )
+from pipeline.redaction import redactor_of
 
 _SECONDS = 60.0  # for one command
 _VARIABLES = (
@@ -48,35 +50,40 @@ class GhError(Exception):
     """A command of `gh` failed, with its reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gh:
-    """GitHub's own program, run in one directory with few variables.
+def run_gh(context: TrackerContext, *arguments: str, stdin: str = "") -> str:
+    """Run a command of `gh` to its end with few variables, and return its output. Raises GhError if it fails.
 
     Text from outside is never an argument of its own: it follows an `=`, or goes to the standard input.
     """
+    try:
+        done = run_program(
+            ["gh", *arguments],
+            cwd=context.root,
+            env={**child_environment(context.environ, extra_names=_VARIABLES), **_QUIET},
+            stdin=stdin.encode(errors="replace"),
+            timeout=_SECONDS,
+        )
+    except FileNotFoundError:
+        raise GhError("gh is not installed") from None
+    except OSError as error:
+        raise GhError(f"gh could not be run: {error.strerror}") from None
+    output = done.stdout.decode(errors="replace")
+    if done.returncode:
+        reason = done.stderr.decode(errors="replace").strip() or output.strip()
+        raise GhError(" ".join(reason.split())[:_MAX_REASON] or f"gh exited with code {done.returncode}")
+    return output
 
-    directory: Path
-    environ: Mapping[str, str]
 
-    def run(self, *arguments: str, stdin: str = "") -> str:
-        """Run a command to its end and return its output. Raises GhError if it fails or cannot be run."""
-        try:
-            done = run_program(
-                ["gh", *arguments],
-                cwd=self.directory,
-                env={**child_environment(self.environ, extra_names=_VARIABLES), **_QUIET},
-                stdin=stdin.encode(errors="replace"),
-                timeout=_SECONDS,
-            )
-        except FileNotFoundError:
-            raise GhError("gh is not installed") from None
-        except OSError as error:
-            raise GhError(f"gh could not be run: {error.strerror}") from None
-        output = done.stdout.decode(errors="replace")
-        if done.returncode:
-            reason = done.stderr.decode(errors="replace").strip() or output.strip()
-            raise GhError(" ".join(reason.split())[:_MAX_REASON] or f"gh exited with code {done.returncode}")
-        return output
+def open_github(context: TrackerContext) -> Tracker | TicketFailed:
+    """Use the issues of the repository that a remote names, if gh is logged in to its host."""
+    repository = find_repository(context.root, context.environ)
+    if not repository:
+        return TicketFailed("no remote of this repository is on GitHub")
+    try:
+        run_gh(context, "auth", "status", f"--hostname={repository.partition('/')[0]}")
+    except GhError as error:
+        return TicketFailed(f"gh cannot be used: {error}")
+    return GitHubIssues(context, repository)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +100,10 @@ class GitHubIssues:
 
     name = "GitHub Issues"
 
-    def __init__(self, gh: Gh, repository: str, redact: Redact) -> None:
-        self._gh = gh
+    def __init__(self, context: TrackerContext, repository: str) -> None:
+        self._context = context
         self._repository = repository
-        self._redact = redact
+        self._redact = redactor_of(context.environ).text
         self._numbers: dict[str, int] = {}  # filed in this session: a search does not find them yet
         self._usable_labels: dict[str, bool] = {}
 
@@ -165,7 +172,7 @@ class GitHubIssues:
         return self._usable_labels[made.label]
 
     def _run(self, noun: str, verb: str, *arguments: str, stdin: str = "") -> str:
-        return self._gh.run(noun, verb, f"--repo={self._repository}", *arguments, stdin=stdin)
+        return run_gh(self._context, noun, verb, f"--repo={self._repository}", *arguments, stdin=stdin)
 
     def _json(self, noun: str, verb: str, *arguments: str) -> Any:
         try:

@@ -6,8 +6,9 @@ and in the metadata, so that a ticket is found again however it was truncated.
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, Protocol
 
 from pipeline.findings.model import Evidence, Finding, FindingState
@@ -15,13 +16,13 @@ from pipeline.findings.scales import confidence_to_word
 from pipeline.text import ELLIPSIS, sanitize_block, sanitize_line
 
 MAX_TITLE = 200  # characters
-MAX_BODY = 60_000  # characters; trackers refuse more than 65,536
 _MAX_PROSE = 9_000  # characters of one text
 _MAX_QUOTES = 16_000  # characters of all quotations
 _MAX_QUOTE = 2_000
 _MAX_METADATA = 500  # characters of one line
 _WIDTH = 100  # columns: trackers do not wrap what is fenced
-_ID = re.compile(r"fnd_[0-9A-Za-z_]{1,64}")
+_WRAPPER = textwrap.TextWrapper(_WIDTH, break_long_words=False, break_on_hyphens=False)
+VALID_ID = re.compile(r"fnd_[0-9A-Za-z_]{1,64}")  # safe in a file name and in a comment
 _MARK = re.compile(r"<!-- awf:(fnd_[0-9A-Za-z_]{1,64}) -->")
 _FORGED_MARK = re.compile(r"<!(?=--\s*awf:)")
 
@@ -42,6 +43,15 @@ class TicketFailed:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class TrackerContext:
+    """Where tickets are filed from."""
+
+    root: Path  # of the repository
+    store: Path
+    environ: Mapping[str, str]
+
+
 class Tracker(Protocol):
     """Files tickets."""
 
@@ -51,6 +61,10 @@ class Tracker(Protocol):
 
     def file(self, finding: Finding) -> Filed | TicketFailed:
         """File a ticket for a finding. Returns what went wrong instead of raising it."""
+
+
+OpenTracker = Callable[[TrackerContext], Tracker | TicketFailed]
+"""Returns a tracker that can be used here, or why it cannot. It files nothing and writes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +109,6 @@ def ticket(finding: Finding, redact: Redact) -> Ticket:
     return Ticket(title, _body(shown), f"severity: {finding.severity}")
 
 
-def invalid_id(finding: Finding) -> str:
-    """Why a finding's id cannot be used in a ticket; empty if it can."""
-    return "" if _ID.fullmatch(finding.id) else f"{finding.id!a} is not a valid finding id"
-
-
 def owner_of(text: str) -> str:
     """Return the id of the finding whose ticket a text is; empty if it is not a ticket."""
     found = _MARK.search(text)
@@ -123,7 +132,8 @@ def fenced(text: str, *, wrap: bool = True) -> str:
     """Return a text from outside in a fence longer than any in it."""
     shown = _truncate(_defuse(text).strip("\n"), _MAX_PROSE)
     if wrap:
-        shown = "\n".join(_wrap(line) for line in shown.split("\n"))
+        lines = (_WRAPPER.fill(line) if len(line) > _WIDTH else line for line in shown.split("\n"))
+        shown = "\n".join(lines)
     longest = {sign: max(map(len, re.findall(f"{sign}+", shown)), default=0) for sign in "`~"}
     sign = min(longest, key=lambda one: longest[one])
     fence = sign * max(3, longest[sign] + 1)
@@ -172,12 +182,6 @@ def _metadata(finding: Finding) -> Iterator[str]:
     yield f"Finding ID: {finding.id}"
     if finding.location is not None:
         yield f"Location: {_one_line(str(finding.location), _MAX_METADATA)}"
-
-
-def _wrap(line: str) -> str:
-    if len(line) <= _WIDTH:
-        return line
-    return "\n".join(textwrap.wrap(line, _WIDTH, break_long_words=False, break_on_hyphens=False)) or line
 
 
 def _one_line(text: str, limit: int) -> str:

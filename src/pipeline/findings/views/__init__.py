@@ -10,7 +10,7 @@ from pipeline.findings.formats.record import render_pass
 from pipeline.findings.formats.view_edits import ViewEdits, join_edits
 from pipeline.findings.git import main_checkout
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.verdicts import ledger_verdicts
+from pipeline.findings.verdicts import Verdicts, ledger_verdicts
 from pipeline.findings.views.record_store import NO_TRUST, Trust
 from pipeline.findings.views.records import RecordDirectory
 from pipeline.findings.views.stamps import Stamps
@@ -48,8 +48,9 @@ class Views:
 
     def write(self, ledger: Ledger, passed: Pass, at: str) -> ViewsWritten:
         """Write the files of a pass. Written again at any time, they come out the same."""
-        problems = self.record_pass(ledger, passed)
-        problems += self._verdict.write(ledger, passed, at)
+        verdicts = ledger_verdicts(ledger, passed)
+        problems = self.record_pass(ledger, passed, verdicts)
+        problems += self._verdict.write(ledger, passed, verdicts, at)
         problems += self._records.write_findings(ledger, at, FILE)
         self._stamps.save()
         return ViewsWritten(tuple(problems), self._records.suggestion())
@@ -66,9 +67,9 @@ class Views:
         self._stamps.save()
         return tuple(problems)
 
-    def record_pass(self, ledger: Ledger, passed: Pass) -> list[str]:
+    def record_pass(self, ledger: Ledger, passed: Pass, verdicts: Verdicts | None = None) -> list[str]:
         """Write the record of a pass unless it exists, whatever became of its findings since; return problems."""
         if not self._records.loaded or self._records.has_pass(passed):
             return []
-        verdict = ledger_verdicts(ledger, passed).shipping
-        return self._records.write_pass(render_pass(passed, ledger.findings, verdict))
+        found = verdicts or ledger_verdicts(ledger, passed)
+        return self._records.write_pass(render_pass(passed, ledger.findings, found.shipping))

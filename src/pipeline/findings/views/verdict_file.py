@@ -7,7 +7,6 @@ from that is an edit, and a file that is not a verdict is moved aside and restor
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
@@ -22,7 +21,7 @@ from pipeline.findings.formats.verdict import COUNTING, check_document, items_of
 from pipeline.findings.formats.view_edits import ViewEdits
 from pipeline.findings.git import in_repository, run_git
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.verdicts import Verdict, ledger_verdicts
+from pipeline.findings.verdicts import Verdict, Verdicts, ledger_verdicts
 from pipeline.findings.views.stamps import Stamps, explain_errors, has_content, stamp_of
 
 DIRECTORY = ".code-review"
@@ -48,7 +47,7 @@ class VerdictFile:
         """Whether there is a latest verdict: the file, or the copy of what awf wrote into it."""
         return os.path.lexists(self.path) or self._copy() is not None
 
-    def write(self, ledger: Ledger, passed: Pass, at: str) -> list[str]:
+    def write(self, ledger: Ledger, passed: Pass, verdicts: Verdicts, at: str) -> list[str]:
         """Write the verdict of a pass by the rules of its mode; return problems. A verification needs a full review."""
         closed = [{"x_finding": str(id), "status": "open"} for id in ledger.closed_since_last_pass]
         before: dict[str, Any] = {"findings": closed}
@@ -61,7 +60,7 @@ class VerdictFile:
         document = _render(
             ledger,
             before,
-            passed,
+            verdicts,
             review_id=before.get("reviewId") or review_id(passed),
             timestamp=at,
             scope=passed.scope,
@@ -128,7 +127,7 @@ class VerdictFile:
         return _parse(data) if isinstance(data, bytes) else data
 
     def _read(self) -> bytes | str | None:
-        if os.path.lexists(self._folder) and not (self._folder.is_dir() and files.is_inside(self._root, self._folder)):
+        if not files.can_be_directory(self._folder, self._root):
             return "is not in a directory of this repository"
         try:
             with explain_errors(f"{_LABEL} cannot be read"), suppress(NotADirectoryError):
@@ -211,9 +210,8 @@ def _lines(path: Path) -> list[bytes]:
     return (files.read_file(path) or b"").splitlines()
 
 
-def _render(ledger: Ledger, before: Mapping[str, Any], passed: Pass | None, **header: str) -> dict[str, Any]:
-    verdicts = ledger_verdicts(ledger, passed)
-    return render_verdict(ledger, verdicts=replace(verdicts, verdict=verdicts.stated), before=before, **header)
+def _render(ledger: Ledger, before: Mapping[str, Any], verdicts: Verdicts, **header: str) -> dict[str, Any]:
+    return render_verdict(ledger, verdicts=verdicts, before=before, **header)
 
 
 def _render_again(ledger: Ledger, latest: Mapping[str, Any], at: str = "") -> dict[str, Any]:
@@ -222,7 +220,7 @@ def _render_again(ledger: Ledger, latest: Mapping[str, Any], at: str = "") -> di
     return _render(
         ledger,
         latest,
-        None,
+        ledger_verdicts(ledger),
         review_id=latest["reviewId"],
         timestamp=at or latest["timestamp"],
         report_path=latest["reportPath"],

@@ -9,13 +9,15 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from pipeline.errors import AwfError
-from pipeline.findings.events import Coverage
+from pipeline.findings.answers import Answer
+from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import AutofixClass, Decision, Finding, FindingId, Severity, Vote
 from pipeline.findings.scales import P_LEVEL
-from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, TrackerStatus
+from pipeline.findings.trackers.ticket import Filed, TicketFailed, TrackerStatus
 from pipeline.text import sanitize_line, truncate
 
 MAX_VALIDATED = 15  # findings that are checked once more before a bulk apply
+UNTRACKED = "no tracker sink available"  # why a finding is skipped that was to get a ticket
 _MAX_REASON = 300  # columns of what a tracker says
 
 
@@ -28,25 +30,6 @@ class Action(StrEnum):
     ACKNOWLEDGE = "acknowledge"  # it was read; there is nothing to fix
 
 
-class OptionKey(StrEnum):
-    """What an option is known by: answers are keys, never labels."""
-
-    APPLY = "apply"
-    ACKNOWLEDGE = "acknowledge"
-    DEFER = "defer"
-    SKIP = "skip"
-    REST = "rest"  # this finding and all that follow, as recommended
-    PROCEED = "proceed"
-    CANCEL = "cancel"
-    RETRY = "retry"  # the same tracker
-    FALLBACK = "fallback"  # the next tracker
-    CONVERT = "convert"  # a ticket that cannot be filed, into a skip
-    EACH = "each"
-    ALL = "all"
-    FILE = "file"
-    REPORT = "report"
-
-
 class Route(StrEnum):
     """How the findings are worked through."""
 
@@ -54,6 +37,21 @@ class Route(StrEnum):
     ALL = "all"  # all at once, as recommended
     FILE = "file"  # a ticket for each, and no fix
     REPORT = "report"  # nothing is done
+
+
+class Reply(StrEnum):
+    """What else can be answered."""
+
+    REST = "rest"  # this finding and all that follow, as recommended
+    PROCEED = "proceed"
+    CANCEL = "cancel"
+    RETRY = "retry"  # the same tracker
+    FALLBACK = "fallback"  # the next tracker
+    CONVERT = "convert"  # a ticket that cannot be filed, into a skip
+
+
+OptionKey = Action | Route | Reply
+"""What an option is known by: answers are keys, never labels. No two keys are the same word."""
 
 
 class Step(StrEnum):
@@ -124,16 +122,7 @@ class Fixes:
 
     made: frozenset[FindingId] = frozenset()
     failed: Mapping[FindingId, str] = field(default_factory=dict)  # with the reason
-
-
-@dataclass(frozen=True, slots=True)
-class WalkContext:
-    """What a report says beside the findings of the walk."""
-
-    findings: tuple[Finding, ...] = ()  # the whole ledger
-    coverage: Coverage | None = None  # of the last pass
-    suppressed: int = 0  # items of the last pass that are not shown
-    reviewed: bool = True  # whether there was a pass at all
+    answers: tuple[Answer, ...] = ()  # of the fixer
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +130,8 @@ class Walk:
     """The state of a walk."""
 
     items: tuple[WalkItem, ...]
-    context: WalkContext
-    trackers: TrackerStatus = NO_TRACKER
+    trackers: TrackerStatus
+    ledger: Ledger  # with all findings and passes, for the report
     route: Route = Route.EACH
     validates: bool = False  # whether a validator is available
     confirms: bool = False  # whether the first ticket for a tracker that was not named needs a confirmation
@@ -151,7 +140,6 @@ class Walk:
     decisions: Mapping[FindingId, Decision] = field(default_factory=dict)  # in the order in which they were made
     validations: Mapping[FindingId, Validation] = field(default_factory=dict)
     dropped: Mapping[FindingId, str] = field(default_factory=dict)  # refused by the validator, with the reason
-    untracked: frozenset[FindingId] = frozenset()  # skipped because no tracker was available
     plan: tuple[tuple[WalkItem, Action], ...] = ()  # agreed to, and not yet carried out
     tickets: tuple[TicketAttempt, ...] = ()
     fixes: Fixes = Fixes()
@@ -176,10 +164,6 @@ class Walk:
         """The findings whose fixes were accepted, in the order of the walk."""
         chosen = {id for id, decision in self.decisions.items() if decision.action == Action.APPLY}
         return tuple(item.finding for item in self.items if item.finding.id in chosen)
-
-
-class IllegalAnswer(AwfError):
-    """An answer that is not an option, or to no question."""
 
 
 def recommendations(finding: Finding) -> dict[str, Vote]:
@@ -213,55 +197,65 @@ def choices(walk: Walk) -> tuple[OptionKey, ...]:
     tickets = walk.trackers.any_sink_available
     match walk.step:
         case Step.ROUTING:
-            return (OptionKey.EACH, OptionKey.ALL, *((OptionKey.FILE,) if tickets else ()), OptionKey.REPORT)
+            return (Route.EACH, Route.ALL, *((Route.FILE,) if tickets else ()), Route.REPORT)
         case Step.ASKING:
-            first = OptionKey.ACKNOWLEDGE if walk.item.advisory else OptionKey.APPLY
-            rest = (OptionKey.REST,) if len(walk.items) > 1 else ()
-            return (first, *((OptionKey.DEFER,) if tickets else ()), OptionKey.SKIP, *rest)
+            first = Action.ACKNOWLEDGE if walk.item.advisory else Action.APPLY
+            rest = (Reply.REST,) if len(walk.items) > 1 else ()
+            return (first, *((Action.DEFER,) if tickets else ()), Action.SKIP, *rest)
         case Step.CONFIRMING | Step.PREVIEWING:
-            return (OptionKey.PROCEED, OptionKey.CANCEL)
+            return (Reply.PROCEED, Reply.CANCEL)
         case Step.FAILED:
-            return (OptionKey.RETRY, OptionKey.FALLBACK, OptionKey.CONVERT)
+            return (Reply.RETRY, Reply.FALLBACK, Reply.CONVERT)
         case _:
             return ()
 
 
 def begin(
     items: tuple[WalkItem, ...],
-    trackers: TrackerStatus = NO_TRACKER,
-    context: WalkContext | None = None,
+    trackers: TrackerStatus,
+    ledger: Ledger,
     *,
     route: Route | None = Route.EACH,
     validates: bool = False,
     confirms: bool = False,
 ) -> Walk:
     """Return a walk at its beginning; without a route it asks for one."""
-    context = context or WalkContext(tuple(item.finding for item in items))
-    walk = Walk(items, context, trackers, route or Route.EACH, validates=validates, confirms=confirms)
+    walk = Walk(items, trackers, ledger, route or Route.EACH, validates=validates, confirms=confirms)
     if not items:
         return replace(walk, step=Step.DONE)
     return replace(walk, step=Step.ROUTING) if route is None else _take_route(walk, route)
 
 
 def answer(walk: Walk, key: str) -> Walk:
-    """Return the walk after an answer, given as the key of an option. Raises IllegalAnswer."""
+    """Return the walk after an answer, given as the key of an option. Raises AwfError if it is not an option."""
     offered = choices(walk)
-    if key not in offered:
-        expected = f"choose one of {', '.join(offered)}" if offered else "nothing was asked"
-        raise IllegalAnswer(f'illegal answer "{truncate(sanitize_line(key), 60)}": {expected}')
-    match walk.step:
-        case Step.ROUTING:
-            return _take_route(walk, Route(key))
-        case Step.ASKING:
-            return _answer_finding(walk, OptionKey(key))
-        case Step.FAILED:
-            return _answer_failure(walk, OptionKey(key))
-    if key == OptionKey.CANCEL:  # back to the question before; what was decided stays decided
-        return replace(walk, step=Step.ASKING if walk.route is Route.EACH else Step.ROUTING)
-    if walk.step is Step.CONFIRMING:
-        return replace(walk, step=Step.FILING, confirms=False)
-    agreed = replace(walk, plan=plan(walk), dropped=refusals(walk), position=len(walk.items))
-    return _carry_out(agreed)
+    match next((option for option in offered if option == key), None):
+        case None:
+            expected = f"choose one of {', '.join(offered)}" if offered else "nothing was asked"
+            raise AwfError(f'illegal answer "{truncate(sanitize_line(key), 60)}": {expected}')
+        case Route() as route:
+            return _take_route(walk, route)
+        case Action.DEFER:
+            confirm = walk.confirms and not walk.trackers.named
+            return replace(walk, step=Step.CONFIRMING if confirm else Step.FILING)
+        case Action() as action:
+            return _decide(walk, action, reason=walk.item.skip_reason if action is Action.SKIP else "")
+        case Reply.REST:
+            return _preview(walk)
+        case Reply.CANCEL:  # back to the question before; what was decided stays decided
+            return replace(walk, step=Step.ASKING if walk.route is Route.EACH else Step.ROUTING)
+        case Reply.RETRY:
+            return replace(_note_failure(walk, "retried"), step=Step.FILING)
+        case Reply.FALLBACK:
+            return replace(walk, step=Step.FALLING_BACK)
+        case Reply.CONVERT:
+            reason = f"no ticket could be filed: {walk.tickets[-1].failure}"
+            return _decide(_note_failure(walk, "converted to Skip"), Action.SKIP, reason=reason)
+        case Reply.PROCEED if walk.step is Step.CONFIRMING:
+            return replace(walk, step=Step.FILING, confirms=False)
+        case Reply.PROCEED:
+            agreed = replace(walk, plan=plan(walk), dropped=refusals(walk), position=len(walk.items))
+            return _carry_out(agreed)
 
 
 def record_ticket(walk: Walk, result: Filed | TicketFailed) -> Walk:
@@ -328,42 +322,14 @@ def _take_route(walk: Walk, route: Route) -> Walk:
     if route is Route.FILE and not walk.trackers.any_sink_available:
         return replace(walk, step=Step.ROUTING)
     walk = replace(walk, route=route)
-    match route:
-        case Route.EACH:
-            return replace(walk, step=Step.ASKING)
-        case Route.REPORT:
-            return replace(walk, step=Step.DONE)
-        case _:
-            return _preview(walk)
+    if route is Route.EACH:
+        return replace(walk, step=Step.ASKING)
+    return replace(walk, step=Step.DONE) if route is Route.REPORT else _preview(walk)
 
 
 def _preview(walk: Walk) -> Walk:
     validate = walk.validates and findings_to_validate(walk)
     return replace(walk, step=Step.VALIDATING if validate else Step.PREVIEWING)
-
-
-def _answer_finding(walk: Walk, key: OptionKey) -> Walk:
-    match key:
-        case OptionKey.REST:
-            return _preview(walk)
-        case OptionKey.DEFER:
-            confirm = walk.confirms and not walk.trackers.named
-            return replace(walk, step=Step.CONFIRMING if confirm else Step.FILING)
-        case OptionKey.SKIP:
-            return _decide(walk, Action.SKIP, reason=walk.item.skip_reason)
-        case _:
-            return _decide(walk, Action(key))
-
-
-def _answer_failure(walk: Walk, key: OptionKey) -> Walk:
-    match key:
-        case OptionKey.RETRY:
-            return replace(_note_failure(walk, "retried"), step=Step.FILING)
-        case OptionKey.FALLBACK:
-            return replace(walk, step=Step.FALLING_BACK)
-        case _:
-            reason = f"no ticket could be filed: {walk.tickets[-1].failure}"
-            return _decide(_note_failure(walk, "converted to Skip"), Action.SKIP, reason=reason)
 
 
 def _note_failure(walk: Walk, then: str) -> Walk:
@@ -382,19 +348,15 @@ def _decide(walk: Walk, action: Action, *, reason: str = "", ref: str = "") -> W
 
 def _carry_out(walk: Walk) -> Walk:
     """Return the walk with its plan carried out up to the next ticket; after the last, the fixer is due."""
-    decisions, untracked = dict(walk.decisions), set(walk.untracked)
+    decisions = dict(walk.decisions)
     for done, (item, planned) in enumerate(walk.plan):
         action = available_action(planned, item, walk.trackers)
         if action is Action.DEFER:
-            left = walk.plan[done:]
-            return replace(walk, decisions=decisions, untracked=frozenset(untracked), plan=left, step=Step.FILING)
-        reason = item.skip_reason if action is Action.SKIP else ""
-        wanted_ticket = Action.DEFER in (planned, item.recommended)
-        if action is Action.SKIP and wanted_ticket and not walk.trackers.any_sink_available:
-            reason = "no tracker sink available"
-            untracked.add(item.finding.id)
-        decisions[item.finding.id] = Decision(at="", action=action, reason=reason)
-    walk = replace(walk, decisions=decisions, untracked=frozenset(untracked), plan=())
+            return replace(walk, decisions=decisions, plan=walk.plan[done:], step=Step.FILING)
+        wanted_ticket = Action.DEFER in (planned, item.recommended) and not walk.trackers.any_sink_available
+        reason = UNTRACKED if wanted_ticket else item.skip_reason
+        decisions[item.finding.id] = Decision(at="", action=action, reason=reason if action is Action.SKIP else "")
+    walk = replace(walk, decisions=decisions, plan=())
     return replace(walk, step=Step.FIXING if walk.accepted else Step.DONE)
 
 

@@ -15,6 +15,7 @@ from pipeline.findings.trackers.ticket import TrackerStatus
 from pipeline.findings.walk.machine import (
     Action,
     OptionKey,
+    Reply,
     Route,
     Step,
     Walk,
@@ -29,16 +30,16 @@ from pipeline.text import ELLIPSIS, plural, sanitize_line, truncate
 
 RECOMMENDED = " (recommended)"
 DONE = {
-    Action.APPLY: "Applied",
-    Action.DEFER: "Deferred",
-    Action.SKIP: "Skipped",
-    Action.ACKNOWLEDGE: "Acknowledged",
+    Action.APPLY: "applied",
+    Action.DEFER: "deferred",
+    Action.SKIP: "skipped",
+    Action.ACKNOWLEDGE: "acknowledged",
 }
 _NO_FIX = "No concrete fix proposed; needs a decision."
 _NO_SINK = "Defer unavailable on this platform — no durable tracker sink detected."
 _NO_SINK_FOR_ROUTE = "Defer unavailable — no durable tracker sink detected on this platform."
 _DOWNGRADED = "Stage 5 recommended Defer; downgraded to Skip — no tracker sink available."
-_SHORT_NAMES = {OptionKey.REST: ("lfg", "lfg the rest")}  # understood as well
+_SHORT_NAMES: dict[OptionKey, tuple[str, ...]] = {Reply.REST: ("lfg", "lfg the rest")}  # understood as well
 
 _MAX_PROSE = 2000  # characters of a paragraph
 _MAX_TITLE = 120  # characters, of at most eight words
@@ -118,7 +119,7 @@ def confirmation(item: WalkItem, action: Action, reference: str = "") -> str:
     lines = location(item.finding, all_lines=True)
     if action is Action.APPLY and lines:
         return f"→ Applied. Fix staged at {lines}."
-    return f"→ {DONE[action]}."
+    return f"→ {DONE[action].capitalize()}."
 
 
 def title(finding: Finding) -> str:
@@ -176,20 +177,20 @@ def _options(walk: Walk) -> Iterator[Option]:
     ticket = _ticket(walk.trackers)
     named = f"File a {ticket}" if walk.trackers.named else "File an issue"
     labels = {
-        OptionKey.APPLY: "Apply the proposed fix",
-        OptionKey.ACKNOWLEDGE: "Acknowledge — mark as reviewed",
-        OptionKey.DEFER: f"Defer — file a {ticket}",
-        OptionKey.SKIP: "Skip — don't apply, don't track",
-        OptionKey.REST: "LFG the rest — apply the agent's best judgment to this and remaining findings",
-        OptionKey.PROCEED: "Proceed",
-        OptionKey.CANCEL: "Cancel",
-        OptionKey.RETRY: f"Retry on {walk.tracker}",
-        OptionKey.FALLBACK: "Fall back to next sink",
-        OptionKey.CONVERT: "Convert to Skip — record the failure",
-        OptionKey.EACH: "Review each finding one by one — accept the recommendation or choose another action",
-        OptionKey.ALL: "LFG. Apply the agent's best-judgment action per finding",
-        OptionKey.FILE: f"{named} per finding without applying fixes",
-        OptionKey.REPORT: "Report only — take no further action",
+        Action.APPLY: "Apply the proposed fix",
+        Action.ACKNOWLEDGE: "Acknowledge — mark as reviewed",
+        Action.DEFER: f"Defer — file a {ticket}",
+        Action.SKIP: "Skip — don't apply, don't track",
+        Reply.REST: "LFG the rest — apply the agent's best judgment to this and remaining findings",
+        Reply.PROCEED: "Proceed",
+        Reply.CANCEL: "Cancel",
+        Reply.RETRY: f"Retry on {walk.tracker}",
+        Reply.FALLBACK: "Fall back to next sink",
+        Reply.CONVERT: "Convert to Skip — record the failure",
+        Route.EACH: "Review each finding one by one — accept the recommendation or choose another action",
+        Route.ALL: "LFG. Apply the agent's best-judgment action per finding",
+        Route.FILE: f"{named} per finding without applying fixes",
+        Route.REPORT: "Report only — take no further action",
     }
     recommended = str(_recommended(walk)) if walk.step is Step.ASKING else ""
     return (Option(key, labels[key], recommended=key == recommended) for key in choices(walk))
@@ -214,12 +215,8 @@ def _finding_stem(walk: Walk) -> str:
     first = name.split(" ", 1)[0]
     if len(first) > 1 and first[1:] == first[1:].lower():  # capitalized only because it comes first
         name = name[:1].lower() + name[1:]
-    lines = [f"{_heading(walk, name)}.", _action_phrase(walk)]
-    if conflict := _conflict(walk):
-        lines.append(f"({conflict})")
-    if not walk.trackers.any_sink_available:
-        lines.append(_NO_SINK)
-    return "\n".join(lines)
+    no_sink = [] if walk.trackers.any_sink_available else [_NO_SINK]
+    return "\n".join([f"{_heading(walk, name)}.", _action_phrase(walk), *no_sink])
 
 
 def _action_phrase(walk: Walk) -> str:
@@ -294,14 +291,13 @@ def _preview(walk: Walk) -> str:
     """Return the plan: a heading, then the findings by what is to be done; empty groups are left out."""
     planned, dropped = plan(walk), refusals(walk)
     items = {action: [item for item, wanted in planned if wanted is action] for action in Action}
-    downgraded: dict[bool, list[WalkItem]] = {True: [], False: []}
-    for item in items[Action.SKIP]:
-        downgraded[item.recommended is Action.DEFER and not walk.trackers.any_sink_available].append(item)
+    no_sink = not walk.trackers.any_sink_available
+    downgraded = [item for item in items[Action.SKIP] if no_sink and item.recommended is Action.DEFER]
     groups = {
         "Applying": items[Action.APPLY],
         f"Filing {_ticket(walk.trackers)}s": items[Action.DEFER],
-        "Skipping": downgraded[False],
-        "Skipping — defer sink unavailable": downgraded[True],
+        "Skipping": [item for item in items[Action.SKIP] if item not in downgraded],
+        "Skipping — defer sink unavailable": downgraded,
         "Acknowledging": items[Action.ACKNOWLEDGE],
         "Dropping — refused by the validator": [item for item in walk.remaining if item.finding.id in dropped],
     }
@@ -327,13 +323,11 @@ _MAX_SPAN = 40  # characters
 _MAX_SPAN_WORDS = 4
 _MAX_CODE = 5  # lines
 _MAX_SUMMARY = 200  # characters
-_MIN_SUMMARY_WORDS = 3
 _CODE_BLOCK = re.compile(
     r"^[ \t]*(?:```|~~~)[ \t]*(?P<language>[\w+-]*)[^\n]*\n(?P<code>.*?)^[ \t]*(?:```|~~~)[ \t]*$",
     re.MULTILINE | re.DOTALL,
 )
 _SPAN = re.compile(r"`([^`]*)`")
-_FIRST_TO_LAST_TICK = re.compile(r"`(?:.*`|.*$)")
 _DIFF = re.compile(r"^(?:@@ .* @@|diff --git |--- a/|\+\+\+ b/)", re.MULTILINE)
 _CHANGED_LINE = re.compile(r"^(?:\+|-\S)", re.MULTILINE)
 _STATEMENT = re.compile(r"[;{}]|\$\{|=>|\b(?:if|for|while|return|throw|raise|await|const|let|var|def)\b.*\s")
@@ -342,22 +336,20 @@ _STATEMENT = re.compile(r"[;{}]|\$\{|=>|\b(?:if|for|while|return|throw|raise|awa
 def present_fix(fix: str, where: str, pointer: str) -> str:
     """Return a proposed fix as markdown that says what it achieves, not how it is typed.
 
-    A fix that breaks the rules for prose becomes a summary, its location and a pointer to the whole of it.
+    A fix that breaks the rules for prose becomes its first sentence, its location and a pointer to the whole of it.
     """
     prose = _CODE_BLOCK.sub("\n\n", fix[:_MAX_FIX])
     parts = [sentence for paragraph in paragraphs(prose) for sentence in sentences(paragraph)]
     short = len(fix) <= _MAX_FIX and len(parts) <= _MAX_SENTENCES
     code_is_short = all(map(_is_short_code, _CODE_BLOCK.finditer(fix)))
-    if short and code_is_short and _is_prose(prose) and all(map(_has_few_spans, parts)):
+    ticks = re.findall("`+", prose)
+    paired = len(ticks) % 2 == 0 and all(len(run) == 1 for run in ticks)  # and not nested
+    if short and code_is_short and paired and not _DIFF.search(prose) and all(map(_has_few_spans, parts)):
         return "\n\n".join(_paragraphs_and_code(fix))
-    summary = _summarize(parts[0] if parts else "")
-    return f"{escape(summary)}{f' At {where}.' if where else ''}\n\nFull fix: {pointer}"
-
-
-def _is_prose(text: str) -> bool:
-    """Whether a text is not a diff, and its backticks are paired and not nested."""
-    ticks = re.findall("`+", text)
-    return not _DIFF.search(text) and len(ticks) % 2 == 0 and all(len(run) == 1 for run in ticks)
+    plain = paragraphs(_DIFF.split(prose)[0].replace("`", ""))
+    summary = escape(one_line(sentences(plain[0])[0], _MAX_SUMMARY)) if plain else ""
+    shown = " ".join(filter(None, (summary, where and f"At {where}.")))
+    return "\n\n".join(filter(None, (shown, f"Full fix: {pointer}")))
 
 
 def _is_short_code(block: re.Match[str]) -> bool:
@@ -367,26 +359,14 @@ def _is_short_code(block: re.Match[str]) -> bool:
 
 
 def _has_few_spans(sentence: str) -> bool:
-    """Whether a sentence has at most two code spans, each short and with space around it."""
+    """Whether a sentence has at most two code spans, each a name or a short phrase with space around it."""
     spans = list(_SPAN.finditer(sentence))
     before = [sentence[: span.start()][-1:] for span in spans]
     after = [sentence[span.end() :][:1] for span in spans]
     spaced = all(one in ("", " ", "(") for one in before) and all(one in ("", *" .,;:!?)") for one in after)
-    return len(spans) <= _MAX_SPANS and spaced and not any(_is_statement(span[1]) for span in spans)
-
-
-def _is_statement(code: str) -> bool:
-    """Whether a code span is more than a name, an operator or a short phrase."""
-    return len(code) > _MAX_SPAN or len(code.split()) > _MAX_SPAN_WORDS or bool(_STATEMENT.search(code))
-
-
-def _summarize(sentence: str) -> str:
-    """Return a sentence without the code in it."""
-    coded = not _is_prose(sentence) or any(map(_is_statement, _SPAN.findall(sentence)))
-    text = _FIRST_TO_LAST_TICK.sub(ELLIPSIS, sentence) if coded else sentence.replace("`", "")
-    summary = one_line(text, _MAX_SUMMARY)
-    words = [word for word in summary.split() if word.strip("….,;:")]
-    return summary if len(words) >= _MIN_SUMMARY_WORDS and not _DIFF.match(summary) else "Change the code."
+    codes = [span[1] for span in spans]
+    short = all(len(code) <= _MAX_SPAN and len(code.split()) <= _MAX_SPAN_WORDS for code in codes)
+    return len(spans) <= _MAX_SPANS and spaced and short and not any(map(_STATEMENT.search, codes))
 
 
 def _paragraphs_and_code(fix: str) -> Iterator[str]:

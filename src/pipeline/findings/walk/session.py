@@ -1,13 +1,13 @@
 """A walk with its effects: findings are read from the ledger, tickets filed, fixes made, decisions recorded."""
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.backends.process import run_program
 from pipeline.files import NotAFile, read_file
-from pipeline.findings.answers import Answer, read_answers
-from pipeline.findings.events import DecisionMade, Disposition, LedgerEvent
+from pipeline.findings.answers import read_answers
+from pipeline.findings.events import DecisionMade, LedgerEvent
 from pipeline.findings.fingerprints import norm_title
 from pipeline.findings.fix_prompt import Members, findings_section
 from pipeline.findings.formats import FORMATS
@@ -15,7 +15,7 @@ from pipeline.findings.ledger import Ledger
 from pipeline.findings.merge import passes
 from pipeline.findings.model import AutofixClass, Finding, FindingId, RawFinding
 from pipeline.findings.scales import P_LEVEL
-from pipeline.findings.trackers.chain import TrackerChain
+from pipeline.findings.trackers import TrackerChain
 from pipeline.findings.trackers.ticket import NO_TRACKER, TrackerStatus
 from pipeline.findings.triage import importance
 from pipeline.findings.walk.machine import (
@@ -26,7 +26,6 @@ from pipeline.findings.walk.machine import (
     Step,
     Validation,
     Walk,
-    WalkContext,
     WalkItem,
     answer,
     begin,
@@ -48,17 +47,6 @@ Fixer = Callable[[Sequence[Finding]], Fixes]
 """Makes fixes, all in one go."""
 Validator = Callable[[Sequence[Finding]], Mapping[FindingId, Validation]]
 """Says about findings, by their ids, whether they hold."""
-
-
-@dataclass(frozen=True, slots=True)
-class Artifact:
-    """The whole return of one reviewer."""
-
-    path: str
-    findings: tuple[RawFinding, ...]
-
-
-_NO_ARTIFACT = Artifact("", ())
 
 
 @dataclass(slots=True)
@@ -128,9 +116,9 @@ def open_walk(
     """
     findings = pending_findings(ledger, advisory=advisory)
     status = trackers.status() if findings else NO_TRACKER
-    known = read_artifacts(artifacts, findings) if artifacts else {}
-    items = tuple(_item(finding, ledger, status, known) for finding in findings)
-    return begin(items, status, walk_context(ledger), route=route, confirms=confirms)
+    returns = read_artifacts(artifacts, findings) if artifacts else {}
+    items = tuple(_item(finding, ledger, status, artifacts, returns) for finding in findings)
+    return begin(items, status, ledger, route=route, confirms=confirms)
 
 
 def pending_findings(findings: Iterable[Finding], *, advisory: bool = False) -> list[Finding]:
@@ -147,14 +135,6 @@ def pending_findings(findings: Iterable[Finding], *, advisory: bool = False) -> 
     return sorted(found, key=lambda finding: (P_LEVEL[finding.severity], importance(finding)))
 
 
-def walk_context(ledger: Ledger) -> WalkContext:
-    """Return what a ledger says beside the findings of a walk."""
-    last = ledger.last
-    hidden = (Disposition.SUPPRESSED, Disposition.FILTERED)
-    suppressed = sum(entry.disposition in hidden for entry in last.entries) if last else 0
-    return WalkContext(tuple(ledger), ledger.coverage(), suppressed, last is not None)
-
-
 def decision_events(walk: Walk, at: str, by: str) -> list[LedgerEvent]:
     """Return what was decided, for the ledger. A walk that is not done has decided nothing."""
     if walk.step is not Step.DONE:
@@ -164,31 +144,36 @@ def decision_events(walk: Walk, at: str, by: str) -> list[LedgerEvent]:
     ]
 
 
-def read_artifacts(directory: Path, findings: Iterable[Finding]) -> dict[str, Artifact]:
+def read_artifacts(directory: Path, findings: Iterable[Finding]) -> dict[str, tuple[RawFinding, ...]]:
     """Return the whole returns of the reviewers who reported some findings; unreadable ones are left out."""
-    found: dict[str, Artifact] = {}
+    found: dict[str, tuple[RawFinding, ...]] = {}
     for name in dict.fromkeys(name for finding in findings for name in _reviewers(finding)):
-        path = directory / f"{name}.json"
         try:
-            content = read_file(path) if Path(name).name == name else None
+            content = read_file(directory / f"{name}.json") if Path(name).name == name else None
         except (OSError, ValueError, NotAFile):  # the report counts what is missing
             continue
         if content is not None:
-            found[name] = Artifact(str(path), FORMATS["review"].read(content, reviewer=name).findings)
+            found[name] = FORMATS["review"].read(content, reviewer=name).findings
     return found
 
 
-def _item(finding: Finding, ledger: Ledger, trackers: TrackerStatus, artifacts: Mapping[str, Artifact]) -> WalkItem:
+def _item(
+    finding: Finding,
+    ledger: Ledger,
+    trackers: TrackerStatus,
+    artifacts: Path | None,
+    returns: Mapping[str, tuple[RawFinding, ...]],
+) -> WalkItem:
     """Return a finding with what it says, else what the first of its reviewers says whose return has it."""
-    path, raw = next(_reported(finding, artifacts), ("", None))
+    reviewer, raw = next(_reported(finding, returns), ("", None))
     impact = finding.impact or (raw.impact if raw else "")
     shown = f"awf findings show {finding.number or finding.id}"
     return WalkItem(
         finding,
         recommend(finding, trackers),
         impact=impact,
-        why_it_works=_why_it_works(finding) or (_why_it_works(raw) if raw else ""),
-        pointer=f"{path} → findings[].suggested_fix" if path else shown,
+        why_it_works=finding.why_it_works or (raw.why_it_works if raw else ""),
+        pointer=f"{artifacts}/{reviewer}.json → findings[].suggested_fix" if raw else shown,
         skip_reason=skip_reason(finding, impact),
         unexplained_by=() if impact else _reviewers(finding),
         same_as=tuple(other.number for id in finding.may_be if (other := ledger.find(id))),
@@ -200,58 +185,46 @@ def _reviewers(finding: Finding) -> tuple[str, ...]:
     return tuple(dict.fromkeys(vote.reviewer for vote in finding.votes)) or finding.sources
 
 
-def _reported(finding: Finding, artifacts: Mapping[str, Artifact]) -> Iterator[tuple[str, RawFinding]]:
+def _reported(finding: Finding, returns: Mapping[str, tuple[RawFinding, ...]]) -> Iterator[tuple[str, RawFinding]]:
     """A finding as its reviewers returned it: in the same file, at most three lines away, with the same title."""
+    here = finding.location
+    if here is None:
+        return
     for name in _reviewers(finding):
-        titles = {norm_title(vote.title) for vote in finding.votes if vote.reviewer == name}
-        titles.add(norm_title(finding.title))
-        artifact = artifacts.get(name, _NO_ARTIFACT)
-        for raw in artifact.findings:
-            here, there = finding.location, raw.locations[0] if raw.locations else None
-            if here is None or there is None or here.path != there.path:
-                continue
-            if abs((here.start or 0) - (there.start or 0)) <= _NEAR and norm_title(raw.title) in titles:
-                yield artifact.path, raw
+        titles = {norm_title(finding.title), *(norm_title(one.title) for one in finding.votes if one.reviewer == name)}
+        for raw in returns.get(name, ()):
+            there = raw.locations[0] if raw.locations else None
+            near = there and here.path == there.path and abs((here.start or 0) - (there.start or 0)) <= _NEAR
+            if near and norm_title(raw.title) in titles:
+                yield name, raw
 
 
-def _why_it_works(finding: Finding | RawFinding) -> str:
-    extra = finding.ext.get("review")
-    reason = extra.get("why_it_works") if isinstance(extra, Mapping) else None
-    return reason if isinstance(reason, str) else ""
+def run_fixer(
+    command: Sequence[str], root: Path, environ: Mapping[str, str], members: Members, findings: Sequence[Finding]
+) -> Fixes:
+    """Make fixes with one run of a program, which reads the findings and says what became of each.
 
-
-@dataclass(slots=True)
-class FixerProgram:
-    """A program that makes all accepted fixes in one run: it reads the findings and says what became of each."""
-
-    command: Sequence[str]  # without one, nothing is fixed
-    root: Path
-    environ: Mapping[str, str]
-    members: Members  # of a finding that leads a cluster
-    answers: list[Answer] = field(default_factory=list)  # what it said about each finding
-
-    def __call__(self, findings: Sequence[Finding]) -> Fixes:
-        """Run it once for all these findings."""
-        if not self.command:
-            return Fixes()
-        ids = {finding.number: finding.id for finding in findings}
-        prompt = f"{TASK}\n\n{findings_section(findings, _MAX_PROMPT, self.members)}\n"
-        try:
-            done = run_program(
-                self.command,
-                env=self.environ,
-                cwd=self.root,
-                stdin=prompt.encode(errors="replace"),
-                timeout=_FIXER_SECONDS,
-                inherit_stderr=True,
-            )
-        except OSError as error:
-            reason = f"{self.command[0]}: {error.strerror}"
-            return Fixes(failed=dict.fromkeys(ids.values(), reason))
-        self.answers += [one for one in read_answers(done.stdout.decode(errors="replace")) if one.number in ids]
-        unsaid = f"the fixer exited with code {done.returncode}" if done.returncode else "the fixer did not mention it"
-        failed = dict.fromkeys(ids.values(), unsaid)
-        for one in self.answers:
-            failed[ids[one.number]] = ", ".join(filter(None, (one.word.replace("_", " "), one.why)))
-        made = frozenset(ids[one.number] for one in self.answers if one.word == "fixed")
-        return Fixes(made, {id: reason for id, reason in failed.items() if id not in made})
+    Without a command nothing is fixed.
+    """
+    if not command:
+        return Fixes()
+    ids = {finding.number: finding.id for finding in findings}
+    prompt = f"{TASK}\n\n{findings_section(findings, _MAX_PROMPT, members)}\n"
+    try:
+        done = run_program(
+            command,
+            env=environ,
+            cwd=root,
+            stdin=prompt.encode(errors="replace"),
+            timeout=_FIXER_SECONDS,
+            inherit_stderr=True,
+        )
+    except OSError as error:
+        return Fixes(failed=dict.fromkeys(ids.values(), f"{command[0]}: {error.strerror}"))
+    answers = tuple(one for one in read_answers(done.stdout.decode(errors="replace")) if one.number in ids)
+    unsaid = f"the fixer exited with code {done.returncode}" if done.returncode else "the fixer did not mention it"
+    failed = dict.fromkeys(ids.values(), unsaid)
+    for one in answers:
+        failed[ids[one.number]] = ", ".join(filter(None, (one.word.replace("_", " "), one.why)))
+    made = frozenset(ids[one.number] for one in answers if one.word == "fixed")
+    return Fixes(made, {id: reason for id, reason in failed.items() if id not in made}, answers)

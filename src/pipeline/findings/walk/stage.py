@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pipeline.engine.outcome import Outcome, Status, StatusSource
 from pipeline.engine.ports import Job, Waiting
 from pipeline.errors import AwfError
-from pipeline.findings.keys import ReviewKey
 from pipeline.findings.model import Actor
-from pipeline.findings.trackers import OpenTracker, TrackerContext, all_trackers
-from pipeline.findings.trackers.chain import TrackerChain
-from pipeline.findings.walk.machine import Fixes, OptionKey, Walk
+from pipeline.findings.plugin import ReviewKey
+from pipeline.findings.trackers import TrackerChain, all_trackers
+from pipeline.findings.trackers.ticket import OpenTracker, TrackerContext
+from pipeline.findings.walk.machine import Fixes, OptionKey, Reply, Walk
 from pipeline.findings.walk.present import Question, one_line, parse_choice
-from pipeline.findings.walk.report import render_report, summarize
+from pipeline.findings.walk.report import render_report, report_data
 from pipeline.findings.walk.session import Session, decision_events, open_walk
 from pipeline.text import plural
 
@@ -94,25 +94,19 @@ class Panel:
 def _approve(question: Question) -> OptionKey:
     """Accept all recommendations; no ticket is given up while a tracker is left."""
     recommended = [option.key for option in question.options if option.recommended]
-    preferred = (OptionKey.REST, OptionKey.PROCEED, OptionKey.FALLBACK, *recommended)
+    preferred = (Reply.REST, Reply.PROCEED, Reply.FALLBACK, *recommended)
     offered = {option.key for option in question.options}
     return next(key for key in preferred if key in offered)
 
 
+@dataclass(frozen=True, slots=True)
 class TriageHandler:
     """Runs triage stages. No fix is made here: that is for the stage that `apply` leads to."""
 
-    def __init__(
-        self,
-        findings: "RunFindings",
-        environ: Mapping[str, str],
-        trackers: Callable[[], Mapping[str, OpenTracker]],
-        people: Sequence[Decider],
-    ) -> None:
-        self._findings = findings
-        self._environ = environ
-        self._trackers = trackers  # of plugins
-        self._people = people
+    findings: "RunFindings"
+    environ: Mapping[str, str]
+    trackers: Callable[[], Mapping[str, OpenTracker]]  # of plugins
+    people: Sequence[Decider]
 
     async def run(self, job: Job) -> Outcome | Waiting:
         """Ask until everything is decided; the outcome says whether there is something to fix."""
@@ -125,17 +119,17 @@ class TriageHandler:
     async def _triage(self, job: Job) -> Outcome | Waiting:
         given = (job.state.options.get("answers") or {}).get(job.stage.id, ())
         recorded = RecordedAnswers(answers_for_visit(given, job.visit))
-        panel = Panel(recorded, bool(job.state.options.get("auto_approve")), self._people)
-        context = TrackerContext(job.directory, job.store, self._environ)
-        chain = TrackerChain(context, trackers=all_trackers(self._trackers()))
+        panel = Panel(recorded, bool(job.state.options.get("auto_approve")), self.people)
+        context = TrackerContext(job.directory, job.store, self.environ)
+        chain = TrackerChain(context, trackers=all_trackers(self.trackers()))
         confirms = not (recorded.words or panel.auto_approve)  # who answers beforehand cannot know a tracker's name
-        walk = open_walk(self._findings.ledger(), chain, confirms=confirms)
+        walk = open_walk(self.findings.ledger(), chain, confirms=confirms)
         session = Session(walk, panel.tell, chain, fixer=lambda _findings: Fixes())
         if not await _decide(session, panel):
             return Waiting()
         walk = session.walk
         by = Actor.ORCHESTRATOR if panel.source is StatusSource.OVERRIDE else Actor.USER
-        self._findings.hold(job.stage.id, job.visit, lambda at: decision_events(walk, at, str(by)))
+        self.findings.hold(job.stage.id, job.visit, lambda at: decision_events(walk, at, str(by)))
         reports = job.context.list_at(ReviewKey.REPORTS)
         prose = sum(not (isinstance(report, dict) and report.get("findingIds")) for report in reports)
         return _outcome(walk, panel.source, unused=recorded.remaining, prose=prose)
@@ -169,7 +163,7 @@ def _outcome(walk: Walk, source: StatusSource, *, unused: int, prose: int) -> Ou
     return Outcome(
         status=Status.SUCCESS,
         source=source,
-        reason=in_prose if prose and not ids else summarize(walk),
+        reason=in_prose if prose and not ids else report_data(walk)["summary"],
         response=render_report(walk),
         updates={ReviewKey.CHOSEN: ids} if ids else {},
         preferred_label="apply" if ids or prose else "done",

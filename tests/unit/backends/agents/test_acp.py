@@ -36,7 +36,7 @@ MODELS = {
 
 def request(bench: Bench, steps: Any, **options: Any) -> AgentRequest:
     """A request whose prompt is what the agent shall do."""
-    defaults = {"stage": "build", "visit": 1, "attempt": 1, "review": False, "prompt": json.dumps(steps)}
+    defaults = {"stage": "build", "visit": 1, "attempt": 1, "prompt": json.dumps(steps)}
     there = {"cwd": bench.cwd, "artifacts": bench.artifacts, "env": {"PATH": PATH}}
     return AgentRequest(**{**defaults, **there, **options})
 

@@ -41,7 +41,7 @@ def home(tmp_path: Path) -> Path:
 
 def shell(bench: Bench, **options: Any) -> ShellTool:
     """A shell for a request."""
-    defaults = {"stage": "build", "visit": 1, "attempt": 1, "review": False, "prompt": ""}
+    defaults = {"stage": "build", "visit": 1, "attempt": 1, "prompt": ""}
     there = {"cwd": bench.cwd, "artifacts": bench.artifacts, "env": {"PATH": PATH}}
     return ShellTool(AgentRequest(**{**defaults, **there, **options}), bench.processes, lambda: None)
 
@@ -163,7 +163,7 @@ def test_an_edit_changes_one_place(home: Path) -> None:
 )
 def test_the_tools_go_by_access(bench: Bench, access: Access, names: list[str]) -> None:
     """Read-only access has no tool that writes; without access there is none."""
-    request = AgentRequest("s", 1, 1, False, "", bench.cwd, bench.artifacts, access=access)
+    request = AgentRequest("s", 1, 1, "", bench.cwd, bench.artifacts, access=access)
     tools = tools_for(access, FileTools(bench.cwd), ShellTool(request, bench.processes, lambda: None))
     assert [tool.__name__ for tool in tools] == names
 

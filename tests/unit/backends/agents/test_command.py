@@ -12,7 +12,7 @@ from pipeline.engine.ports import AgentEvent, AgentRequest, AgentResult, AgentSt
 
 def ask(bench: Bench, *argv: str, events: list[AgentEvent] | None = None, **options: Any) -> AgentResult:
     """What a program answers to a request."""
-    defaults = {"stage": "build", "visit": 1, "attempt": 1, "review": False, "prompt": "Do it.\n"}
+    defaults = {"stage": "build", "visit": 1, "attempt": 1, "prompt": "Do it.\n"}
     there = {"cwd": bench.cwd, "artifacts": bench.artifacts, "env": {"PATH": PATH}}
     request = AgentRequest(**{**defaults, **there, **options})
     heard: list[AgentEvent] = [] if events is None else events

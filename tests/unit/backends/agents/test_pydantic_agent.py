@@ -34,7 +34,7 @@ ADDRESSES = {"anthropic": "ANTHROPIC_BASE_URL", "openai": "OPENAI_BASE_URL", "go
 
 def request(bench: Bench, **options: Any) -> AgentRequest:
     """A request."""
-    defaults = {"stage": "build", "visit": 1, "attempt": 1, "review": False, "prompt": "Do it."}
+    defaults = {"stage": "build", "visit": 1, "attempt": 1, "prompt": "Do it."}
     there = {"cwd": bench.cwd, "artifacts": bench.artifacts, "env": {"PATH": PATH}}
     return AgentRequest(**{**defaults, **there, **options})
 

@@ -23,7 +23,7 @@ from pipeline.errors import AwfError
 
 def ask(script: object, tmp_path: Path, **options: Any) -> AgentResult:
     """What a script answers to a request."""
-    defaults = {"stage": "build", "visit": 1, "attempt": 1, "review": False, "prompt": ""}
+    defaults = {"stage": "build", "visit": 1, "attempt": 1, "prompt": ""}
     request = AgentRequest(**{**defaults, "cwd": tmp_path, "artifacts": tmp_path, **options})
     return asyncio.run(ScriptedBackend(load_script(json.dumps(script))).run(request, lambda _: None))
 
@@ -42,7 +42,7 @@ def test_one_text_is_for_every_visit(tmp_path: Path) -> None:
 def test_a_stage_without_an_entry_completes(tmp_path: Path) -> None:
     """It says so, and a review passes."""
     assert ask({}, tmp_path) == AgentResult(AgentStatus.OK, "Completed: build")
-    assert ask({}, tmp_path, review=True).text == "Completed: build\n[STATUS: success]"
+    assert ask({}, tmp_path, passing="[STATUS: success]").text == "Completed: build\n[STATUS: success]"
 
 
 def test_an_empty_answer_is_an_answer(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_delay_comes_before_the_reply(tmp_path: Path) -> None:
     async def cancel() -> None:
         backend = ScriptedBackend(load_script('{"build": {"delay": "1h", "reply": "never"}}'))
         started = asyncio.Event()
-        request = AgentRequest("build", 1, 1, False, "", tmp_path, tmp_path)
+        request = AgentRequest("build", 1, 1, "", tmp_path, tmp_path)
         task = asyncio.create_task(backend.run(request, lambda _: started.set()))
         await started.wait()
         task.cancel()
@@ -145,7 +145,7 @@ def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 def test_events_are_emitted(tmp_path: Path) -> None:
     """The start and the text."""
     events: list[AgentEvent] = []
-    request = AgentRequest("build", 1, 1, False, "", tmp_path, tmp_path)
+    request = AgentRequest("build", 1, 1, "", tmp_path, tmp_path)
     asyncio.run(ScriptedBackend(load_script('{"build": "hello"}')).run(request, events.append))
     assert events == [AgentEvent("started"), AgentEvent("text", "hello")]
 

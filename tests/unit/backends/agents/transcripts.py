@@ -75,7 +75,7 @@ def printing(*messages: object, code: int = 0, stderr: str = "", timed_out: bool
 
 def request(**fields: Any) -> AgentRequest:
     """A request in which only what matters is given."""
-    defaults = {"stage": "build", "visit": 1, "attempt": 1, "review": False, "prompt": "Do it.\n"}
+    defaults = {"stage": "build", "visit": 1, "attempt": 1, "prompt": "Do it.\n"}
     return AgentRequest(**{**defaults, "cwd": NOWHERE, "artifacts": NOWHERE, **fields})
 
 

@@ -9,7 +9,7 @@ from tests.unit.findings.strategies import plain, texts
 from pipeline.findings.events import Coverage, FindingRaised, Pass, PassRecorded
 from pipeline.findings.formats import FORMATS, markdown
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import FindingState, ReportStatus
+from pipeline.findings.model import FindingState, PassId, ReportStatus
 
 
 @settings(deadline=None)
@@ -67,3 +67,13 @@ def test_findings_are_grouped_and_gaps_come_first() -> None:
         "Suppressed, not gating",
     ]
     assert text.index("Verdict: ") < text.index("b: cut off") < text.index("## Must fix")
+
+
+def test_an_incomplete_pass_is_not_called_a_pass() -> None:
+    """A report without any finding fails if a reviewer did not answer."""
+    coverage = Coverage(reviewers={"qa": ReportStatus.MISSING})
+    passed = Pass(id=PassId("one"), started_at="t", coverage=coverage)
+    ledger = Ledger([PassRecorded(at="t", assessment=passed)])
+    text = FORMATS["markdown"].write(ledger, ledger)
+    assert "**FAIL**" in text
+    assert "**PASS**" not in text

@@ -314,7 +314,7 @@ def test_several_runs_are_one_return() -> None:
         (result(locations=[at("a", startLine=True)]), "startLine"),
         (result(locations=[at("a", startLine=-1)]), "startLine"),
         (result(locations=[at("a", startLine="3")]), "startLine"),
-        (result(locations=[at("a", startLine=9, endLine=3)]), "region"),
+        (result(locations=[at("a", startLine=9, endLine=3)]), "before"),
         (result(locations=[at("a", "A")]), "base"),
         (result(locations=[{"physicalLocation": {"artifactLocation": {"uri": 3}}}]), "uri"),
         (result(properties={"security-severity": "high"}), "security-severity"),

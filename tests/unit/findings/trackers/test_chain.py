@@ -5,14 +5,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from tests.unit.findings.trackers.conftest import Make
-from tests.unit.findings.trackers.fake_gh import FakeGh
+from tests.unit.findings.trackers.conftest import FakeGh, Make
 
 from pipeline.errors import AwfError
 from pipeline.findings.model import Finding
-from pipeline.findings.trackers import TRACKERS, OpenTracker, TrackerContext, all_trackers
-from pipeline.findings.trackers.chain import TrackerChain
-from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, Tracker, TrackerStatus
+from pipeline.findings.trackers import TRACKERS, TrackerChain, all_trackers
+from pipeline.findings.trackers.ticket import (
+    NO_TRACKER,
+    Filed,
+    OpenTracker,
+    TicketFailed,
+    Tracker,
+    TrackerContext,
+    TrackerStatus,
+)
 
 
 @dataclass

@@ -7,7 +7,7 @@ from tests.unit.findings.trackers.conftest import Make, with_states
 
 from pipeline.findings.model import FindingState
 from pipeline.findings.trackers.folder import TicketFolder
-from pipeline.findings.trackers.ticket import Filed, TicketFailed
+from pipeline.findings.trackers.ticket import Filed, TicketFailed, TrackerContext
 
 
 @pytest.fixture
@@ -16,9 +16,14 @@ def tickets(tmp_path: Path) -> Path:
     return tmp_path / ".awf" / "tickets"
 
 
+def folder_at(directory: Path) -> TicketFolder:
+    """The tracker as a new session opens it."""
+    return TicketFolder(TrackerContext(directory.parent, directory.parent, {}))
+
+
 def test_a_finding_becomes_a_file(tickets: Path, make: Make) -> None:
     """The file has the mark, the title, the label and the body, and its path is the reference."""
-    assert TicketFolder(tickets, str).file(make()) == Filed(str(tickets / "fnd_0badcafe.md"))
+    assert folder_at(tickets).file(make()) == Filed(str(tickets / "fnd_0badcafe.md"))
     text = (tickets / "fnd_0badcafe.md").read_text()
     assert text.startswith(
         "<!-- awf:fnd_0badcafe -->\n\n# Old token stays valid\n\n- severity: high\n\n## Why it matters\n"
@@ -28,30 +33,30 @@ def test_a_finding_becomes_a_file(tickets: Path, make: Make) -> None:
 
 def test_filing_twice_makes_one_file_and_keeps_what_people_wrote(tickets: Path, make: Make) -> None:
     """An existing ticket is left alone, in the same session and in another."""
-    folder = TicketFolder(tickets, str)
+    folder = folder_at(tickets)
     folder.file(make())
     path = tickets / "fnd_0badcafe.md"
     path.write_text(path.read_text() + "\nAnn: I look at it.\n")
     before = path.read_text()
-    assert folder.file(make()) == TicketFolder(tickets, str).file(make()) == Filed(str(path))
+    assert folder.file(make()) == folder_at(tickets).file(make()) == Filed(str(path))
     assert path.read_text() == before
     assert list(tickets.iterdir()) == [path]
 
 
 def test_a_ticket_that_was_renamed_or_moved_is_found_by_its_mark(tickets: Path, make: Make) -> None:
     """Wherever in the directory it is."""
-    TicketFolder(tickets, str).file(make())
+    folder_at(tickets).file(make())
     moved = tickets / "done" / "tokens.md"
     moved.parent.mkdir()
     (tickets / "fnd_0badcafe.md").rename(moved)
     moved.write_text("---\nowner: ann\n---\n" + moved.read_text())
-    assert TicketFolder(tickets, str).file(make()) == Filed(str(moved))
+    assert folder_at(tickets).file(make()) == Filed(str(moved))
     assert not (tickets / "fnd_0badcafe.md").exists()
 
 
 def test_a_deleted_ticket_is_written_again(tickets: Path, make: Make) -> None:
     """Also within the session that wrote it."""
-    folder = TicketFolder(tickets, str)
+    folder = folder_at(tickets)
     folder.file(make())
     (tickets / "fnd_0badcafe.md").unlink()
     assert folder.file(make()) == Filed(str(tickets / "fnd_0badcafe.md"))
@@ -60,13 +65,13 @@ def test_a_deleted_ticket_is_written_again(tickets: Path, make: Make) -> None:
 
 def test_each_reopening_is_added_to_the_ticket_once(tickets: Path, make: Make) -> None:
     """The old text stays; another reopening is another comment."""
-    folder = TicketFolder(tickets, str)
+    folder = folder_at(tickets)
     folder.file(make())
     path = tickets / "fnd_0badcafe.md"
     first = path.read_text()
     back = with_states(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED, note="the fix did not hold")
     folder.file(back)
-    TicketFolder(tickets, str).file(back)
+    folder_at(tickets).file(back)
     assert path.read_text().startswith(first.rstrip())
     assert path.read_text().count("the fix did not hold") == 1
     folder.file(with_states(back, FindingState.FIX_CLAIMED, FindingState.REOPENED, note="nor did this"))
@@ -78,7 +83,7 @@ def test_a_file_that_is_not_a_ticket_is_not_overwritten(tickets: Path, make: Mak
     tickets.mkdir(parents=True)
     path = tickets / "fnd_0badcafe.md"
     path.write_text("my notes")
-    done = TicketFolder(tickets, str).file(make())
+    done = folder_at(tickets).file(make())
     assert isinstance(done, TicketFailed)
     assert path.read_text() == "my notes"
 
@@ -90,14 +95,14 @@ def test_a_link_is_not_followed(tickets: Path, tmp_path: Path, make: Make) -> No
     target.write_text("<!-- awf:fnd_0badcafe -->\n")
     (tickets / "fnd_0badcafe.md").symlink_to(target)
     back = with_states(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED)
-    assert isinstance(TicketFolder(tickets, str).file(back), TicketFailed)
+    assert isinstance(folder_at(tickets).file(back), TicketFailed)
     assert target.read_text() == "<!-- awf:fnd_0badcafe -->\n"
 
 
 def test_what_cannot_be_written_is_a_failure(tmp_path: Path, make: Make) -> None:
     """The reason names the path, and nothing is raised."""
     (tmp_path / "file").write_text("")
-    done = TicketFolder(tmp_path / "file" / "tickets", str).file(make())
+    done = folder_at(tmp_path / "file" / "tickets").file(make())
     assert isinstance(done, TicketFailed)
     assert str(tmp_path / "file") in done.reason
 
@@ -105,21 +110,21 @@ def test_what_cannot_be_written_is_a_failure(tmp_path: Path, make: Make) -> None
 def test_a_directory_where_a_ticket_should_be_is_a_failure(tickets: Path, make: Make) -> None:
     """Nothing is raised."""
     (tickets / "fnd_0badcafe.md").mkdir(parents=True)
-    assert isinstance(TicketFolder(tickets, str).file(make()), TicketFailed)
+    assert isinstance(folder_at(tickets).file(make()), TicketFailed)
 
 
 def test_a_huge_ticket_is_not_added_to(tickets: Path, make: Make) -> None:
     """It would have to be read whole."""
-    TicketFolder(tickets, str).file(make())
+    folder_at(tickets).file(make())
     with (tickets / "fnd_0badcafe.md").open("r+b") as file:
         file.truncate(5 * 1024 * 1024)
-    done = TicketFolder(tickets, str).file(with_states(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED))
+    done = folder_at(tickets).file(with_states(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED))
     assert isinstance(done, TicketFailed)
 
 
 def test_a_title_is_not_markup(tickets: Path, make: Make) -> None:
     """It is neither an image nor a tag."""
-    TicketFolder(tickets, str).file(make(title="![x](http://x) <b>*y*</b> [z]"))
+    folder_at(tickets).file(make(title="![x](http://x) <b>*y*</b> [z]"))
     text = (tickets / "fnd_0badcafe.md").read_text()
     assert r"# \!\[x\](http://x) \<b\>\*y\*\</b\> \[z\]" in text
 
@@ -134,7 +139,7 @@ def test_the_directory_is_listed_once_in_a_session(tickets: Path, make: Make, mo
         return listing(self, pattern)
 
     monkeypatch.setattr(Path, "rglob", rglob)
-    folder = TicketFolder(tickets, str)
+    folder = folder_at(tickets)
     for number in range(20):
         folder.file(make(f"fnd_{number:08x}"))
     assert len(looked) == 1

@@ -5,13 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.findings.trackers.conftest import AT, Make, with_states
-from tests.unit.findings.trackers.fake_gh import FakeGh, checkout
+from tests.unit.findings.trackers.conftest import AT, FakeGh, Make, checkout, with_states
 
 from pipeline.findings.model import Decision, FindingState
-from pipeline.findings.trackers import TrackerContext, open_github
-from pipeline.findings.trackers.github import Gh, GhError, GitHubIssues, find_repository, parse_remote
-from pipeline.findings.trackers.ticket import Filed, TicketFailed, Tracker
+from pipeline.findings.trackers.github import (
+    GhError,
+    GitHubIssues,
+    find_repository,
+    open_github,
+    parse_remote,
+    run_gh,
+)
+from pipeline.findings.trackers.ticket import Filed, TicketFailed, Tracker, TrackerContext
 
 URL = "https://github.com/acme/shop/issues/1"
 
@@ -207,10 +212,10 @@ def test_a_program_that_cannot_be_run_or_fails_silently_has_a_reason(
     """A missing gh, an argument that no program can be given, and an exit without a message."""
     for argument in ("status", "\0"):
         with pytest.raises(GhError, match="gh"):
-            Gh(tmp_path, {"PATH": str(tmp_path)}).run("auth", argument)
+            run_gh(replace(context, environ={"PATH": str(tmp_path)}), "auth", argument)
     gh.set(fails={"issue list": ""})
     with pytest.raises(GhError, match="code 1"):
-        Gh(context.root, context.environ).run("issue", "list")
+        run_gh(context, "issue", "list")
 
 
 def test_it_is_used_only_if_gh_is_logged_in(context: TrackerContext, gh: FakeGh) -> None:

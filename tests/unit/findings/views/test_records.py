@@ -296,15 +296,52 @@ def test_files_that_nobody_touched_are_not_opened(root: Path, monkeypatch: pytes
     assert [name for name in opened if name.startswith("fnd_")] == ["fnd_00000007.json"]
 
 
-@pytest.mark.parametrize("damage", ["", "{", "[]", '{"format": 2}', "forged", "removed"])
+def test_what_changed_is_added_to_the_stamps_until_most_of_them_are_outdated(root: Path) -> None:
+    """0-38: a stage with one changed record adds a line to the saved stamps, which do not grow without bound."""
+    store, ledger = root / ".awf", ledger_of(*(a_finding(number) for number in range(100)))
+    store.mkdir()
+    sizes = []
+    for number in range(250):
+        retitle(ledger, 7)
+        save(store, root, ledger)
+        (index,) = store.glob("views/*/written.jsonl")
+        sizes.append(len(index.read_bytes().splitlines()))
+        assert read(RecordDirectory(root, Stamps(store, root)), ledger) == ViewEdits(), number
+    assert sizes[:3] == [101, 102, 103]
+    assert max(sizes) <= 301
+    assert sizes[-1] < 200
+
+
+@pytest.mark.parametrize("left", ["nothing", "directory", "link"])
+def test_stamps_that_cannot_be_added_to_are_written_anew(tmp_path: Path, left: str) -> None:
+    """0-38: whatever becomes of the saved stamps meanwhile, the next process knows all of them; no link is followed."""
+    stamps, other = Stamps(tmp_path, tmp_path), tmp_path / "other"
+    stamps.record("fnd_1.json", (1, 2, 3), "1", "a")
+    stamps.save()
+    (index,) = tmp_path.glob("views/*/written.jsonl")
+    index.rename(other)
+    content = other.read_bytes()
+    if left == "directory":
+        index.mkdir()
+    elif left == "link":
+        index.symlink_to(other)
+    stamps.record("fnd_2.json", (4, 5, 6), "1", "b")
+    stamps.save()
+    assert sorted(Stamps(tmp_path, tmp_path).files) == ["fnd_1.json", "fnd_2.json"]
+    assert other.read_bytes() == content
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"format": 2}', "forged", "cut off", "removed"])
 def test_without_sound_stamps_files_are_read_in_full(root: Path, damage: str) -> None:
     """0-38: stamps are a cache; an edit is found and judged the same without them."""
     (store := root / ".awf").mkdir()
     ledger = ledger_of(a_finding())
     save(store, root, ledger)
-    (index,) = store.glob("views/*/written.json")
+    (index,) = store.glob("views/*/written.jsonl")
     if damage == "forged":
         index.write_text(index.read_text().replace('"1.', '"9.'))
+    elif damage == "cut off":
+        index.write_bytes(index.read_bytes()[:-9])
     elif damage == "removed":
         index.unlink()
     else:

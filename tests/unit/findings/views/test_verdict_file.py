@@ -13,6 +13,7 @@ from pipeline.findings.events import StateChanged
 from pipeline.findings.formats.view_edits import ViewEdits
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId, FindingState
+from pipeline.findings.verdicts import ledger_verdicts
 from pipeline.findings.views.stamps import Stamps
 from pipeline.findings.views.verdict_file import DIRECTORY, VerdictFile, ensure_git_ignored, review_id
 
@@ -23,7 +24,8 @@ BREAKING = a_finding(9, severity="critical", system_breaking=True, title="Delete
 def review(file: VerdictFile, number: int, *found: Finding, **fields: Any) -> list[str]:
     """Write the verdict of a pass that found this."""
     passed = a_pass(number, *found, **fields)
-    return file.write(ledger_of(*found, passed=passed), passed, AT)
+    ledger = ledger_of(*found, passed=passed)
+    return file.write(ledger, passed, ledger_verdicts(ledger, passed), AT)
 
 
 def documents(root: Path) -> dict[str, Any]:
@@ -85,7 +87,8 @@ def test_a_verification_changes_the_latest_in_place(tmp_path: Path) -> None:
     file = VerdictFile(tmp_path)
     review(file, 1, a_finding())
     again = a_pass(2, mode="verify")
-    assert file.write(ledger_of(a_finding(state="verified_fixed"), passed=again), again, LATER) == []
+    ledger = ledger_of(a_finding(state="verified_fixed"), passed=again)
+    assert file.write(ledger, again, ledger_verdicts(ledger, again), LATER) == []
     (latest,) = documents(tmp_path).values()
     assert (latest["reviewId"], latest["mode"], latest["verdict"], latest["timestamp"]) == (
         IDS[1],
@@ -203,7 +206,7 @@ def test_without_the_copy_of_what_was_written_the_file_is_compared_with_the_ledg
     found, passed = [a_finding(), a_finding(2)], a_pass(1)
     ledger = ledger_of(*found, passed=passed)
     file = VerdictFile(tmp_path)
-    file.write(ledger, passed, AT)
+    file.write(ledger, passed, ledger_verdicts(ledger, passed), AT)
     before = file.path.read_bytes()
     claim(file.path, verdict="PASS")
     edits = read(VerdictFile(tmp_path), ledger)

@@ -175,4 +175,4 @@ def test_the_verdicts_are_those_of_the_last_pass_where_none_is_named() -> None:
     known = ledger(PassRecorded(at=AT, assessment=later))
     assert not ledger_verdicts(known).complete
     assert ledger_verdicts(known, PASS).complete
-    assert ledger_verdicts(Ledger()).complete
+    assert not ledger_verdicts(Ledger()).complete

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pipeline.findings.events import Pass, PassRecorded
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
     AutofixClass,
@@ -19,9 +20,8 @@ from pipeline.findings.model import (
     Vote,
 )
 from pipeline.findings.scales import confidence_from_anchor
-from pipeline.findings.trackers import TrackerContext
-from pipeline.findings.trackers.chain import TrackerChain
-from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, TrackerStatus
+from pipeline.findings.trackers import TrackerChain
+from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, TrackerContext, TrackerStatus
 from pipeline.findings.walk.machine import (
     Fixes,
     Step,
@@ -97,9 +97,11 @@ def raw_finding(**changes: Any) -> RawFinding:
     return RawFinding(**{**given, **changes})
 
 
-def ledger_of(*findings: Finding) -> Ledger:
-    """A ledger with these findings."""
-    ledger = Ledger()
+def ledger_of(*findings: Finding, **passed: Any) -> Ledger:
+    """A ledger with these findings, after a pass."""
+    ledger = Ledger(
+        [PassRecorded(at=AT, assessment=Pass.model_validate({"id": "REV-1-a", "started_at": AT, **passed}))]
+    )
     ledger.findings.update({one.id: one for one in findings})
     return ledger
 
@@ -122,7 +124,7 @@ def items(*findings: Finding, trackers: TrackerStatus = ISSUES) -> tuple[WalkIte
 
 def walk_of(*findings: Finding, trackers: TrackerStatus = ISSUES, **how: Any) -> Walk:
     """A walk through these findings."""
-    return begin(items(*findings, trackers=trackers), trackers, **how)
+    return begin(items(*findings, trackers=trackers), trackers, ledger_of(*findings), **how)
 
 
 def keys(walk: Walk) -> list[str]:

@@ -22,6 +22,7 @@ from tests.unit.findings.walk.builders import (
     walk_of,
 )
 
+from pipeline.errors import AwfError
 from pipeline.findings.events import DecisionMade
 from pipeline.findings.model import AutofixClass, Finding, FindingState, Location, Severity
 from pipeline.findings.scales import confidence_from_anchor
@@ -29,8 +30,7 @@ from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, T
 from pipeline.findings.walk.machine import (
     Action,
     Fixes,
-    IllegalAnswer,
-    OptionKey,
+    Reply,
     Route,
     Step,
     Validation,
@@ -48,7 +48,7 @@ from pipeline.findings.walk.machine import (
     record_validations,
 )
 from pipeline.findings.walk.present import question
-from pipeline.findings.walk.report import counts, lines, render_report, report_data
+from pipeline.findings.walk.report import render_report, report_data
 from pipeline.findings.walk.session import decision_events, pending_findings
 
 ONE, TWO, THREE = finding(1), finding(2), finding(3)
@@ -168,7 +168,7 @@ def test_exactly_one_option_is_recommended(
     """Whatever is recommended; Acknowledge is offered instead of Apply for advice, and nowhere else."""
     make = advisory if is_advisory else finding
     chosen = tuple(replace(item, recommended=action) for item in items(*map(make, range(1, total + 1))))
-    options = question(begin(chosen, trackers)).options
+    options = question(begin(chosen, trackers, ledger_of())).options
     assert sum(option.recommended for option in options) == 1
     assert options[0].key == ("acknowledge" if is_advisory else "apply")
     assert ("defer" in [option.key for option in options]) is trackers.any_sink_available
@@ -216,9 +216,9 @@ def test_another_action_than_the_recommended_can_be_chosen_but_nothing_else() ->
     walk = walk_of(finding(votes=(vote("x", "skip"),)), trackers=NO_TRACKER)
     assert answer(walk, "apply").accepted
     for wrong in ("rewrite it", "defer"):
-        with pytest.raises(IllegalAnswer, match="apply, skip"):
+        with pytest.raises(AwfError, match="apply, skip"):
             answer(walk, wrong)
-    with pytest.raises(IllegalAnswer):
+    with pytest.raises(AwfError):
         answer(answer(walk, "apply"), "apply")
 
 
@@ -305,7 +305,8 @@ def test_a_plan_that_loses_its_tracker_skips_the_rest() -> None:
     others = [finding(number, fix=None) for number in (5, 6)]
     walk = Drive(tickets=failing("down")).run(walk_of(NO_FIX, *others), ["rest", "proceed", "fallback"])
     assert [decision.action for decision in walk.decisions.values()] == ["skip"] * 3
-    assert walk.untracked == set(walk.decisions)
+    tickets = report_data(walk)["tickets"]
+    assert (len(tickets["failed"]), len(tickets["no_sink"])) == (1, 2)
 
 
 def test_the_first_ticket_for_an_unnamed_tracker_is_confirmed_once() -> None:
@@ -323,7 +324,7 @@ def test_the_first_ticket_for_an_unnamed_tracker_is_confirmed_once() -> None:
 def test_a_tracker_without_a_name_is_called_the_tracker() -> None:
     """A plugin may leave its name empty."""
     nameless = TrackerStatus(any_sink_available=True)
-    assert answer(begin(items(ONE, trackers=nameless), nameless), "defer").tracker == "the tracker"
+    assert answer(walk_of(ONE, trackers=nameless), "defer").tracker == "the tracker"
 
 
 def test_cancel_leads_back_to_the_same_finding() -> None:
@@ -338,7 +339,7 @@ def test_proceed_makes_one_fixer_call_with_the_union() -> None:
     walk = drive.run(walk_of(ONE, TWO, THREE, NO_FIX, advisory(5)), ["skip", "apply", "rest", "proceed"])
     assert drive.fixed == [[2, 3]]
     assert drive.filed == [(4, "GitHub Issues")]
-    assert list(counts(walk).values()) == [2, 1, 1, 1, 0, 0]
+    assert list(report_data(walk)["counts"].values()) == [2, 1, 1, 1, 0, 0]
 
 
 @pytest.mark.parametrize("route", [Route.ALL, Route.FILE])
@@ -367,7 +368,7 @@ def test_report_only_decides_nothing() -> None:
 
 def test_nothing_to_decide_asks_nothing() -> None:
     """There is no routing question either."""
-    assert begin((), LINEAR, route=None).step is Step.DONE
+    assert walk_of(route=None).step is Step.DONE
 
 
 def test_what_is_acted_on_is_validated_up_to_a_limit() -> None:
@@ -384,7 +385,8 @@ def test_what_is_refused_is_dropped_and_reported() -> None:
     drive = Drive(validate=lambda one: REFUSED if one.number == 2 else Validation(validated=True))
     walk = drive.run(walk_of(ONE, TWO, THREE, validates=True), ["rest", "proceed"])
     assert drive.fixed == [[1, 3]]
-    assert [line.note for line in lines(walk) if line.bucket == "dropped"] == ["handled in the caller"]
+    entries = report_data(walk)["findings"]
+    assert [one["note"] for one in entries if one["action"] == "dropped"] == ["handled in the caller"]
     assert TWO.id not in walk.decisions
 
 
@@ -413,7 +415,7 @@ def test_without_a_validator_the_plan_is_shown_at_once() -> None:
 
 
 _OPEN: dict[str, Any] = {"state": FindingState.OPEN, "pre_existing": False, "confidence": confidence_from_anchor(75)}
-_CIRCULAR = (OptionKey.CANCEL, OptionKey.RETRY)  # answers that may lead in a circle
+_CIRCULAR = (Reply.CANCEL, Reply.RETRY)  # answers that may lead in a circle
 
 
 def advance(draw: st.DataObject, walk: Walk, *, tired: bool) -> Walk:
@@ -449,16 +451,17 @@ def test_every_walk_ends_with_all_findings_accounted_for(
 ) -> None:
     """Counts add up to the findings at the start; at most one fixer runs, at the end; nothing is decided before."""
     wanted = items(*found, trackers=trackers)
-    walk = begin(wanted, trackers, route=route, **how)
+    walk = begin(wanted, trackers, ledger_of(*found), route=route, **how)
     past: list[Step] = []
     while walk.step is not Step.DONE:
         assert decision_events(walk, AT, "user") == []
         past.append(walk.step)
         walk = advance(data, walk, tired=len(past) > 60)
-    count = report_data(walk)["counts"]
-    assert sum(count.values()) == len(wanted) == len(lines(walk))
+    report = report_data(walk)
+    count = report["counts"]
+    assert sum(count.values()) == len(wanted) == len(report["findings"])
     assert past.count(Step.FIXING) == bool(walk.accepted) == (Step.FIXING in past[-1:])
     assert count["applied"] == len(walk.accepted)
     decided = len(wanted) - len(walk.dropped) - count["left"]
     assert len(decision_events(walk, AT, "user")) == len(walk.decisions) == decided
-    assert report_data(walk)["verdict"] in render_report(walk).splitlines()[-1]
+    assert report["verdict"] in render_report(walk).splitlines()[-1]

@@ -15,13 +15,14 @@ from tests.unit.findings.walk.builders import (
     advisory,
     finding,
     items,
+    ledger_of,
     vote,
     walk_of,
 )
 
 from pipeline.findings.model import Finding, Location, Severity
 from pipeline.findings.trackers.ticket import NO_TRACKER, TicketFailed, TrackerStatus
-from pipeline.findings.walk.machine import Action, OptionKey, Route, Step, Validation, Walk, begin
+from pipeline.findings.walk.machine import Action, OptionKey, Reply, Route, Step, Validation, Walk, begin
 from pipeline.findings.walk.present import (
     confirmation,
     escape,
@@ -35,9 +36,7 @@ from pipeline.text import display_width
 
 TRACKERS = {"named": LINEAR, "generic": ISSUES, "none": NO_TRACKER}
 DISPUTED = finding(votes=(vote("correctness", "apply"), vote("testing", "skip", confidence=25)))
-REASONED = finding(
-    ext={"review": {"why_it_works": "One. Two! Three? Four. It matches the check already used at src/io.py:41."}}
-)
+REASONED = finding(why_it_works="One. Two! Three? Four. It matches the check already used at src/io.py:41.")
 HOSTILE = (
     "\x1b[31mRed\x1b[0m \x1b]8;;http://x\x07link\x07 \u202eesrever\r\n"
     "## Finding 1 of 1 — P0 forged\n\n**Proposed fix**\x00"
@@ -47,7 +46,7 @@ HOSTILE = (
 def at_third_of_eight(one: Finding, trackers: TrackerStatus = LINEAR) -> Walk:
     """A walk in which a finding is the third of eight."""
     [item] = items(one, trackers=trackers)
-    return replace(begin((item,) * 8, trackers), position=2)
+    return replace(begin((item,) * 8, trackers, ledger_of(one)), position=2)
 
 
 def labels(walk: Walk) -> list[str]:
@@ -96,20 +95,20 @@ def test_the_labels_and_their_order() -> None:
 def test_a_tracker_is_named_only_if_it_is_certain(trackers: TrackerStatus, label: str | None) -> None:
     """The name needs high confidence and an available tracker of that name; without any tracker there is no option."""
     found = {option.key: option.label for option in question(at_third_of_eight(finding(), trackers)).options}
-    assert found.get(OptionKey.DEFER) == label
+    assert found.get(Action.DEFER) == label
 
 
 @pytest.mark.parametrize(
     ("typed", "key"),
     [
-        ("apply", OptionKey.APPLY),
-        (" A \n", OptionKey.APPLY),
-        ("2", OptionKey.DEFER),
-        ("defer — file a linear ticket", OptionKey.DEFER),
-        ("Apply the proposed fix (recommended)", OptionKey.APPLY),
-        ("LFG the rest", OptionKey.REST),
-        ("lfg", OptionKey.REST),
-        ("r", OptionKey.REST),
+        ("apply", Action.APPLY),
+        (" A \n", Action.APPLY),
+        ("2", Action.DEFER),
+        ("defer — file a linear ticket", Action.DEFER),
+        ("Apply the proposed fix (recommended)", Action.APPLY),
+        ("LFG the rest", Reply.REST),
+        ("lfg", Reply.REST),
+        ("r", Reply.REST),
         ("5", None),
         ("", None),
         ("acknowledge", None),
@@ -187,27 +186,26 @@ def test_a_name_keeps_its_capital_in_the_question(given: str) -> None:
 
 
 def test_reviewers_who_disagree_are_named() -> None:
-    """With their doubts and the recommendation, in the block and as the third line of the question."""
+    """With their doubts and the recommendation, once: at the end of the block."""
     line = "Correctness recommends Apply; Testing recommends Skip (low confidence). Agent's recommendation: Skip."
     assert block(DISPUTED).split("\n\n")[-1] == line
-    assert stem(DISPUTED)[2:] == [f"({line})"]
+    assert len(stem(DISPUTED)) == 2
     assert "recommends" not in block(finding(votes=(vote("correctness", "apply"), vote("testing", "apply"))))
 
 
 def test_a_lost_tracker_is_on_the_conflict_line_and_in_the_question() -> None:
-    """A Defer that is not available becomes a Skip, and both texts say so."""
+    """A Defer that is not available becomes a Skip; the block says so, and the question that there is no tracker."""
     [item] = items(finding(votes=(vote("x", "defer"),)), trackers=LINEAR)
     downgraded = "Stage 5 recommended Defer; downgraded to Skip — no tracker sink available."
-    asked = question(begin((item,), NO_TRACKER))
+    asked = question(begin((item,), NO_TRACKER, ledger_of()))
     assert asked.stem.split("\n") == [
         "P1 path traversal in loadUserFromCache.",
         "Skip the fix and leave the finding open?",
-        f"({downgraded})",
         "Defer unavailable on this platform — no durable tracker sink detected.",
     ]
     assert asked.block.endswith(f"\n\n{downgraded}")
     [item] = items(finding(votes=(vote("a", "apply"), vote("b", "defer"))), trackers=LINEAR)
-    assert question(begin((item,), NO_TRACKER)).block.endswith(
+    assert question(begin((item,), NO_TRACKER, ledger_of())).block.endswith(
         f"A recommends Apply; B recommends Defer. {downgraded} Agent's recommendation: Skip."
     )
 
@@ -239,7 +237,7 @@ def test_a_cluster_is_one_entry_with_the_texts_of_its_members() -> None:
     leader = finding(1, votes=votes)
     member = finding(2, title="Reads any file", impact="**Bad**.", sources=("security",), severity=Severity.MEDIUM)
     [item] = items(leader)
-    text = question(begin((replace(item, members=(member,)),), LINEAR)).block
+    text = question(begin((replace(item, members=(member,)),), LINEAR, ledger_of())).block
     assert text.endswith("**Reported by 3 reviewers**\n\n- security, P2 Reads any file: **Bad**.")
 
 
@@ -286,7 +284,7 @@ def test_text_from_a_finding_is_inert() -> None:
         fix=HOSTILE,
         locations=(Location(path=HOSTILE, start=1),),
         votes=(vote(HOSTILE, "apply"), vote("**Proposed fix**", "skip")),
-        ext={"review": {"why_it_works": HOSTILE}},
+        why_it_works=HOSTILE,
     )
     text = block(evil) + "\n" + "\n".join(stem(evil)) + confirmation(items(evil)[0], Action.DEFER, HOSTILE)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u202e]", text)
@@ -402,16 +400,16 @@ def test_a_fix_that_breaks_the_rules_is_summarized(fix: str) -> None:
     told = present_fix(fix, "a.py:1", "runs/1/correctness.json → findings[].suggested_fix")
     assert told.endswith("At a.py:1.\n\nFull fix: runs/1/correctness.json → findings[].suggested_fix")
     assert "`" not in told
-    assert "throw new" not in told
+    assert not re.search("^[-+@]", told, re.MULTILINE)
 
 
-def test_the_summary_is_the_first_sentence_without_code() -> None:
-    """A short block of new code keeps its indentation, and nothing that controls a terminal."""
+def test_the_summary_is_the_first_sentence_without_backticks() -> None:
+    """Never a placeholder; a short block of new code keeps its indentation, and nothing that controls a terminal."""
     told = present_fix("Build the path from checked parts. Two. Three. Four.", "", "p")
     assert told == "Build the path from checked parts.\n\nFull fix: p"
     told = present_fix("Guard the path before it is opened with `if (!ok) { throw x; }` please.", "", "p")
-    assert told.startswith("Guard the path before it is opened with … please.\n")
-    assert present_fix("`if (a) { b; }`", "", "p").startswith("Change the code.\n")
+    assert told.startswith("Guard the path before it is opened with if (!ok) { throw x; } please.\n")
+    assert present_fix("```\n-a\n+b\n```", "", "p") == "Full fix: p"
     assert present_fix("```\nif x:\n    y\x1b[31m()\n```", "", "p") == "```\nif x:\n    y()\n```"
 
 

@@ -4,17 +4,16 @@ from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
-from tests.unit.findings.walk.builders import AT, ISSUES, LINEAR, Drive, advisory, finding, items, vote, walk_of
+from tests.unit.findings.walk.builders import ISSUES, LINEAR, Drive, advisory, finding, items, ledger_of, vote, walk_of
 
-from pipeline.findings.events import Coverage, Disposition, ItemOutcome, Pass, PassRecorded
+from pipeline.findings.events import Coverage, Disposition, ItemOutcome
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import AutofixClass, Finding, FindingState, ReportStatus, Severity
 from pipeline.findings.scales import confidence_from_anchor
 from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed
 from pipeline.findings.verdicts import Readiness
-from pipeline.findings.walk.machine import Fixes, Route, Walk, WalkContext, begin
-from pipeline.findings.walk.report import readiness, render_report, report_data, summarize
-from pipeline.findings.walk.session import walk_context
+from pipeline.findings.walk.machine import Fixes, Route, Walk, begin
+from pipeline.findings.walk.report import render_report, report_data
 
 COVERAGE = Coverage(
     reviewers={
@@ -33,11 +32,19 @@ FOUND = (
     advisory(5),
 )
 SAFE = AutofixClass.SAFE_AUTO
+OUTCOMES = (
+    Disposition.SUPPRESSED,
+    Disposition.SURVIVING,
+    Disposition.FILTERED,
+    Disposition.MERGED,
+    Disposition.FILTERED,
+)
+HIDDEN = tuple(ItemOutcome(input_id=f"x#{n}", disposition=one, reason="") for n, one in enumerate(OUTCOMES))
 
 
 def run(*answers: str, found: tuple[Finding, ...] = FOUND, drive: Drive | None = None, **how: Any) -> Walk:
-    context = WalkContext(found, how.pop("coverage", None), how.pop("suppressed", 0))
-    walk = begin(items(*found, trackers=LINEAR), LINEAR, context, **how)
+    passed = {"coverage": how.pop("coverage", Coverage()), "entries": how.pop("entries", ())}
+    walk = begin(items(*found, trackers=LINEAR), LINEAR, ledger_of(*found, **passed), **how)
     return (drive or Drive()).run(walk, answers)
 
 
@@ -63,13 +70,13 @@ def test_every_path_ends_with_the_same_report(path: str, snapshot: SnapshotAsser
     """Failures, findings by what became of them, counts, coverage, verdict, in this order."""
     answers, how = PATHS[path]
     drive = Drive(tickets=fail_second, fixes=fail_first_fix)
-    assert render_report(run(*answers, drive=drive, coverage=COVERAGE, suppressed=3, **how)) == snapshot
+    assert render_report(run(*answers, drive=drive, coverage=COVERAGE, entries=HIDDEN, **how)) == snapshot
 
 
 def test_the_report_for_programs(snapshot: SnapshotAssertion) -> None:
     """Every finding, the tickets that were filed and that failed, the counts and the verdict."""
     drive = Drive(tickets=fail_second, fixes=fail_first_fix)
-    walk = run(*PATHS["every finding answered"][0], drive=drive, coverage=COVERAGE, suppressed=3)
+    walk = run(*PATHS["every finding answered"][0], drive=drive, coverage=COVERAGE, entries=HIDDEN)
     assert report_data(walk) == snapshot
 
 
@@ -82,17 +89,18 @@ def test_a_skip_has_a_reason() -> None:
 
 def test_counts_leave_out_empty_buckets_and_name_failed_fixes() -> None:
     """A failed fix was accepted, and is counted with the failure."""
-    assert summarize(run("apply", "apply", "skip", found=FOUND[:3])) == "2 applied, 1 skipped"
+    assert report_data(run("apply", "apply", "skip", found=FOUND[:3]))["summary"] == "2 applied, 1 skipped"
     walk = run("apply", "apply", found=FOUND[:2], drive=Drive(fixes=fail_first_fix))
-    assert summarize(walk) == "2 applied (1 failed)"
-    assert report_data(walk)["failures"][0]["reason"] == "the file is gone"
+    report = report_data(walk)
+    assert (report["summary"], report["failures"][0]["reason"]) == ("2 applied (1 failed)", "the file is gone")
 
 
 def test_a_fix_that_nobody_made_is_not_reported_as_made() -> None:
     """Without a fixer an accepted finding still counts."""
     walk = run("apply", found=FOUND[:1], drive=Drive(fixes=lambda _ids: Fixes()))
-    assert report_data(walk)["findings"][0]["note"] != "src/cache.py:36-37"
-    assert readiness(walk) is Readiness.NOT_READY
+    report = report_data(walk)
+    assert report["findings"][0]["note"] != "src/cache.py:36-37"
+    assert report["verdict"] == Readiness.NOT_READY
 
 
 @pytest.mark.parametrize(
@@ -107,15 +115,15 @@ def test_a_fix_that_nobody_made_is_not_reported_as_made() -> None:
 )
 def test_the_verdict_is_on_what_remains(found: Finding, answer: str, verdict: Readiness) -> None:
     """It is computed after all actions."""
-    assert readiness(run(answer, found=(found,))) is verdict
+    assert report_data(run(answer, found=(found,)))["verdict"] == verdict
 
 
 def test_the_verdict_counts_findings_outside_the_walk_and_missing_reviewers() -> None:
     """It is on the change, not on the walk; nothing found by those who answered is not nothing found."""
     severe = finding(9, severity=Severity.CRITICAL, autofix_class=SAFE)
-    walk = Drive().run(begin(items(finding()), ISSUES, WalkContext((finding(), severe))), ["apply"])
-    assert readiness(walk) is Readiness.NOT_READY
-    assert readiness(run("acknowledge", found=(advisory(),), coverage=COVERAGE)) is Readiness.NOT_READY
+    walk = Drive().run(begin(items(finding()), ISSUES, ledger_of(finding(), severe)), ["apply"])
+    silent = run("acknowledge", found=(advisory(),), coverage=COVERAGE)
+    assert [report_data(one)["verdict"] for one in (walk, silent)] == [Readiness.NOT_READY] * 2
 
 
 def test_findings_that_nobody_explained_are_counted() -> None:
@@ -125,17 +133,11 @@ def test_findings_that_nobody_explained_are_counted() -> None:
     assert "Framing" not in render_report(run("skip", found=(FOUND[1],)))
 
 
-def test_what_nobody_was_shown_is_counted_from_the_last_pass() -> None:
-    """Suppressed and filtered items; without a pass there is no coverage."""
-    outcomes = [Disposition.SURVIVING, Disposition.SUPPRESSED, Disposition.FILTERED, Disposition.MERGED]
-    entries = tuple(ItemOutcome(input_id=f"x#{n}", disposition=one, reason="") for n, one in enumerate(outcomes))
-    ledger = Ledger()
-    assert walk_context(ledger) == WalkContext(reviewed=False)
-    for name in ("REV-1-a", "REV-2-b"):
-        one = Pass.model_validate({"id": name, "started_at": AT, "coverage": COVERAGE, "entries": entries})
-        ledger.apply(PassRecorded(at=AT, assessment=one))
-        entries = entries[:3]
-    assert walk_context(ledger) == WalkContext((), COVERAGE, 2)
+def test_without_a_pass_nothing_was_reviewed() -> None:
+    """There is no coverage, nothing is called resolved, and the change is not ready."""
+    report = report_data(begin((), LINEAR, Ledger()))
+    assert (report["summary"], report["verdict"]) == ("Nothing was reviewed.", Readiness.NOT_READY)
+    assert report["coverage"]["suppressed"] == 0
 
 
 def fixed(number: int) -> Finding:
@@ -168,7 +170,7 @@ def fixed(number: int) -> Finding:
 )
 def test_nothing_to_decide(found: list[Finding], line: str, verdict: str) -> None:
     """One line with what was fixed and what remains, and the verdict; never more than is true."""
-    walk = begin((), LINEAR, WalkContext(tuple(found)))
+    walk = begin((), LINEAR, ledger_of(*found))
     assert render_report(walk) == f"{line}\n\nVerdict: {verdict}."
     assert report_data(walk)["summary"] == line
 

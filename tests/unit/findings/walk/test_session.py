@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,16 @@ from tests.unit.findings.walk.builders import (
     walk_of,
 )
 
+from pipeline.errors import AwfError
 from pipeline.findings.events import LinkAdded
 from pipeline.findings.formats import FORMATS
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger
 from pipeline.findings.model import Finding, Link, Location, RawFinding
-from pipeline.findings.trackers import TrackerContext
-from pipeline.findings.trackers.chain import TrackerChain
-from pipeline.findings.trackers.ticket import Filed, TicketFailed
-from pipeline.findings.walk.machine import Fixes, IllegalAnswer, OptionKey, Validation, WalkItem
+from pipeline.findings.trackers import TrackerChain
+from pipeline.findings.trackers.ticket import Filed, TicketFailed, TrackerContext
+from pipeline.findings.walk.machine import Fixes, OptionKey, Route, Validation, WalkItem
 from pipeline.findings.walk.present import Question
-from pipeline.findings.walk.session import TASK, FixerProgram, Session, open_walk, read_artifacts
+from pipeline.findings.walk.session import TASK, Fixer, Session, open_walk, read_artifacts, run_fixer
 
 ONE, TWO = finding(1), finding(2, fix=None)
 BARE = finding(impact="", votes=(vote("testing"), vote("correctness")))
@@ -43,7 +44,7 @@ class Person:
         if not self.answers:
             raise KeyboardInterrupt
         word = self.answers.pop(0)
-        return OptionKey(word) if word in {option.key for option in question.options} else OptionKey.REPORT
+        return next((option.key for option in question.options if option.key == word), Route.REPORT)
 
 
 @dataclass
@@ -106,41 +107,40 @@ def test_an_interruption_leaves_the_tickets() -> None:
 def test_an_illegal_answer_stops_it() -> None:
     """No question is skipped silently."""
     person = Person(["dance"])
-    with pytest.raises(IllegalAnswer):
+    with pytest.raises(AwfError):
         session(person).run(person.choose)
 
 
-def program(root: Path, text: str) -> FixerProgram:
-    return FixerProgram((sys.executable, "-c", text), root, {}, ledger_of(ONE, TWO).members)
+def fixer(root: Path, *command: str) -> Fixer:
+    return partial(run_fixer, command, root, {}, ledger_of(ONE, TWO).members)
 
 
 def test_a_fixer_is_run_once_with_everything(tmp_path: Path) -> None:
     """In the repository, with all findings as text; what it says about each is kept."""
     text = "import sys; open('got', 'w').write(sys.stdin.read()); print('[FINDING 1: fixed]\\n[FINDING 9: fixed]')"
-    fixer = program(tmp_path, text)
-    fixes = fixer([ONE, TWO])
+    fixes = fixer(tmp_path, sys.executable, "-c", text)([ONE, TWO])
     prompt = (tmp_path / "got").read_text()
     assert prompt.startswith(TASK)
     assert ("#1 " in prompt, "#2 " in prompt) == (True, True)
     assert (set(fixes.made), list(fixes.failed)) == ({ONE.id}, [TWO.id])
-    assert [answer.number for answer in fixer.answers] == [1]
+    assert [answer.number for answer in fixes.answers] == [1]
 
 
 def test_a_fixer_that_fails_says_why(tmp_path: Path) -> None:
     """By its own words, its exit code, or because it cannot be run; without a command nothing fails."""
-    failed = program(tmp_path, "print('[FINDING 1: not fixed, because it is hard]'); raise SystemExit(3)")([ONE, TWO])
+    text = "print('[FINDING 1: not fixed, because it is hard]'); raise SystemExit(3)"
+    failed = fixer(tmp_path, sys.executable, "-c", text)([ONE, TWO])
     assert failed.failed.keys() == {ONE.id, TWO.id}
     assert failed.failed[ONE.id].endswith("it is hard")
     assert "code 3" in failed.failed[TWO.id]
-    missing = FixerProgram(("no-such-program",), tmp_path, {}, ledger_of(ONE).members)
-    assert "no-such-program" in missing([ONE]).failed[ONE.id]
-    assert FixerProgram((), tmp_path, {}, ledger_of(ONE).members)([ONE]) == Fixes()
+    assert "no-such-program" in fixer(tmp_path, "no-such-program")([ONE]).failed[ONE.id]
+    assert fixer(tmp_path)([ONE]) == Fixes()
 
 
 def item(one: Finding, directory: Path, **returns: RawFinding) -> WalkItem:
     """A finding as it is asked about, with what these reviewers returned."""
     for name, raw in returns.items():
-        found = finding(title=raw.title, impact=raw.impact, locations=raw.locations, ext=raw.ext)
+        found = finding(title=raw.title, impact=raw.impact, locations=raw.locations, why_it_works=raw.why_it_works)
         (directory / f"{name}.json").write_bytes(FORMATS["review"].write([found], Ledger()).encode())
     return open_walk(ledger_of(one), FixedChain(LINEAR), directory).items[0]
 
@@ -174,13 +174,12 @@ def test_the_first_reviewer_with_a_match_is_used(tmp_path: Path) -> None:
 
 
 def test_a_finding_with_its_own_detail_needs_no_return(tmp_path: Path) -> None:
-    """What the ledger has is preferred; anything but a text is no reason."""
-    reasons = {"review": {"why_it_works": "It is so elsewhere."}}
-    got = item(finding(ext=reasons), tmp_path)
+    """What the ledger has is preferred."""
+    why = "It is so elsewhere."
+    got = item(finding(why_it_works=why), tmp_path)
     assert (got.impact, got.why_it_works) == (ONE.impact, "It is so elsewhere.")
     assert (got.pointer, got.unexplained_by) == ("awf findings show 1", ())
-    assert item(BARE, tmp_path, testing=raw_finding(ext=reasons)).why_it_works == "It is so elsewhere."
-    assert item(finding(ext={"review": {"why_it_works": 7}}), tmp_path).why_it_works == ""
+    assert item(BARE, tmp_path, testing=raw_finding(why_it_works=why)).why_it_works == why
 
 
 def test_unreadable_returns_are_left_out(tmp_path: Path) -> None:
@@ -190,8 +189,8 @@ def test_unreadable_returns_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "folder.json").mkdir()
     names = ("correctness", "testing", "folder", "../correctness", "security", "\0")
     got = read_artifacts(tmp_path, [finding(votes=tuple(map(vote, names)))])
-    assert got["correctness"].findings[0].impact.startswith("Any caller")
-    assert got["testing"].findings == ()
+    assert got["correctness"][0].impact.startswith("Any caller")
+    assert got["testing"] == ()
     assert set(got) == {"correctness", "testing"}
 
 

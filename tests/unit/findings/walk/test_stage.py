@@ -19,12 +19,12 @@ from pipeline.engine.state import begin
 from pipeline.errors import AwfError
 from pipeline.findings.events import DecisionMade, FindingRaised, decode_event
 from pipeline.findings.git import TreeSnapshots
-from pipeline.findings.keys import ReviewKey
 from pipeline.findings.ledger import LedgerStore
 from pipeline.findings.model import Finding
+from pipeline.findings.plugin import ReviewKey
 from pipeline.findings.run_findings import RunFindings
 from pipeline.findings.trackers.ticket import TicketFailed
-from pipeline.findings.walk.machine import OptionKey
+from pipeline.findings.walk.machine import Action, OptionKey, Reply
 from pipeline.findings.walk.present import Question
 from pipeline.findings.walk.stage import TriageHandler, answers_for_visit
 from pipeline.journal.memory import MemoryJournal
@@ -50,7 +50,7 @@ class Person:
         if not self.answers:
             return None
         answer = self.answers.pop(0)
-        if answer is OptionKey.CANCEL:  # they press Ctrl-C
+        if answer is Reply.CANCEL:  # they press Ctrl-C
             raise asyncio.CancelledError
         return answer
 
@@ -96,7 +96,7 @@ class Stage:
 
 def test_each_question_goes_to_the_first_who_has_an_answer(tmp_path: Path) -> None:
     """The answer file first; after its end, the person at the terminal."""
-    person = Person([OptionKey.SKIP, OptionKey.SKIP])
+    person = Person([Action.SKIP, Action.SKIP])
     stage = Stage(tmp_path, ONE, TWO, THREE, person=person)
     outcome = stage.done(answers={"sort": ["apply"]})
     assert (outcome.status, outcome.source, outcome.preferred_label) == (Status.SUCCESS, StatusSource.HUMAN, "apply")
@@ -109,14 +109,14 @@ def test_each_question_goes_to_the_first_who_has_an_answer(tmp_path: Path) -> No
 
 def test_without_an_answer_the_run_waits_and_nothing_is_decided(tmp_path: Path) -> None:
     """Also if the person leaves in the middle."""
-    stage = Stage(tmp_path, ONE, TWO, person=Person([OptionKey.APPLY]))
+    stage = Stage(tmp_path, ONE, TWO, person=Person([Action.APPLY]))
     assert isinstance(stage.run(), Waiting)
     assert stage.recorded(Outcome(status=Status.SUCCESS)) == {}
 
 
 def test_an_interruption_names_the_tickets_and_cancels_the_run(tmp_path: Path) -> None:
     """The person is told that nothing was recorded, and which tickets stay."""
-    person = Person([OptionKey.DEFER, OptionKey.PROCEED, OptionKey.CANCEL])
+    person = Person([Action.DEFER, Reply.PROCEED, Reply.CANCEL])
     stage = Stage(tmp_path, ONE, TWO, person=person)
     with pytest.raises(asyncio.CancelledError):
         stage.run()
@@ -139,7 +139,7 @@ def test_auto_approve_accepts_what_is_recommended(tmp_path: Path, findings: tupl
 def test_recorded_answers_need_no_confirmation_of_the_tracker(tmp_path: Path) -> None:
     """They were written before the tracker was known; a person is asked."""
     assert Stage(tmp_path, ONE).done(answers={"sort": ["defer"]}).preferred_label == "done"
-    person = Person([OptionKey.DEFER, OptionKey.PROCEED])
+    person = Person([Action.DEFER, Reply.PROCEED])
     Stage(tmp_path, ONE, person=person).done()
     assert [len(one.options) for one in person.asked] == [3, 2]
 

@@ -1,21 +1,12 @@
 """Why a finding is what it is: who reported it, how it was recognised, what it was merged with, who decided what."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from pipeline.findings.events import Disposition, ItemOutcome, Pass
+from pipeline.findings.events import Disposition
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger
 from pipeline.findings.model import Change, Finding, Observed
 
 _MAX_LINES = 12  # of one part; the record has all of them
-
-
-@dataclass(frozen=True, slots=True)
-class ExplanationPart:
-    """A heading and its lines."""
-
-    title: str
-    lines: tuple[str, ...]
 
 
 def location_text(finding: Finding) -> str:
@@ -28,8 +19,8 @@ def location_text(finding: Finding) -> str:
 def last_seen(finding: Finding) -> str:
     """When a finding was last reported, and how it was recognised."""
     if finding.observed is Observed.ABSENT:
-        missed = "1 pass" if finding.absent_passes == 1 else f"{finding.absent_passes} passes"
-        return f"last seen in {finding.pass_id}, not reported in {missed} since"
+        passes = "1 pass" if finding.absent_passes == 1 else f"{finding.absent_passes} passes"
+        return f"last seen in {finding.pass_id}, not reported in {passes} since"
     match = f", {finding.strength} match" if finding.strength else ""
     return f"{finding.observed} in {finding.pass_id}{match}"
 
@@ -54,35 +45,54 @@ def member_line(member: Finding) -> str:
     return f"#{member.number} {member.id} by {reviewers}, {member.severity} at {location_text(member)}: {member.title}"
 
 
-def explain(finding: Finding, ledger: Ledger) -> list[ExplanationPart]:
-    """The story of a finding on one screen; empty parts are left out."""
-    parts = (
-        ("Now", list(_now(finding, ledger))),
-        ("Reported by", list(_votes(finding))),
-        ("Members", [member_line(member) for member in ledger.members(finding.id)]),
-        ("Merged", list(_merged_items(finding, ledger))),
-        ("Gate", list(_gate(finding))),
-        ("History", [_change(change) for change in finding.history]),
-        ("Attempts", list(_attempts(finding))),
-        ("Links", list(_links(finding, ledger))),
-    )
-    return [ExplanationPart(title, tuple(_shorten(lines))) for title, lines in parts if lines]
+def explain(finding: Finding, ledger: Ledger) -> dict[str, list[str]]:
+    """The story of a finding on one screen: titles, each with its lines; empty parts are left out."""
+    inputs = {(vote.pass_id, vote.input_id) for vote in finding.votes}
+    parts = {
+        "Now": list(_now(finding, ledger)),
+        "Reported by": [
+            f"{vote.input_id or vote.reviewer}{f' in stage {vote.stage}' if vote.stage else ''}, {vote.pass_id}: "
+            f"{vote.severity}, confidence {vote.confidence}: {vote.title}"
+            for vote in finding.votes
+        ],
+        "Members": [member_line(member) for member in ledger.members(finding.id)],
+        "Merged": [
+            f"{outcome.input_id} into {outcome.into or finding.id}: {outcome.reason}"
+            for passed in ledger.passes.values()
+            for outcome in passed.entries
+            if outcome.disposition is Disposition.MERGED and (passed.id, outcome.input_id) in inputs
+        ],
+        "Gate": list(_gate(finding)),
+        "History": list(map(_change, finding.history)),
+        "Attempts": [
+            f"round {one.round}, {one.by or 'unknown'}: {one.outcome or 'unknown'}{f', {one.what}' if one.what else ''}"
+            for one in finding.attempts
+        ],
+        "Links": list(_links(finding, ledger)),
+    }
+    return {title: _shorten(lines) for title, lines in parts.items() if lines}
 
 
-def item_outcomes(input_id: str, ledger: Ledger) -> list[tuple[Pass, ItemOutcome]]:
-    """What became of an item such as `ruff#3` in every pass that had one of that name, the newest first."""
-    return [
+def explain_item(input_id: str, ledger: Ledger) -> list[str]:
+    """What became of an item such as `ruff#3` in the last pass that had one of that name; empty if no pass had."""
+    found = [
         (passed, outcome)
         for passed in reversed(ledger.passes.values())
         for outcome in passed.entries
         if outcome.input_id == input_id
     ]
-
-
-def finding_of_item(passed: Pass, outcome: ItemOutcome, ledger: Ledger) -> Finding | None:
-    """The finding that an item of a pass became part of."""
-    wanted = (passed.id, outcome.input_id)
-    return next((one for one in ledger if any((vote.pass_id, vote.input_id) == wanted for vote in one.votes)), None)
+    if not found:
+        return []
+    (passed, outcome), *earlier = found
+    into = f" into {outcome.into}" if outcome.into else ""
+    lines = [f"{input_id} of {passed.id}  {outcome.title}", f"{outcome.disposition}{into}: {outcome.reason}"]
+    wanted = (passed.id, input_id)
+    one = next((one for one in ledger if any((vote.pass_id, vote.input_id) == wanted for vote in one.votes)), None)
+    if one:
+        lines.append(f"it is part of #{one.number} {one.id} at {location_text(one)}: {one.title}")
+    if earlier:
+        lines.append(f"earlier passes with an item of this name: {', '.join(passed.id for passed, _ in earlier[:5])}")
+    return lines
 
 
 def _now(finding: Finding, ledger: Ledger) -> Iterator[str]:
@@ -90,9 +100,8 @@ def _now(finding: Finding, ledger: Ledger) -> Iterator[str]:
     yield last_seen(finding)
     if finding.unreadable:
         yield f"it cannot be read as a finding: {finding.unreadable}"
-    if suppression := finding.suppression:
-        until = f" until {suppression.expires}" if suppression.expires else ""
-        yield f"dismissed by {suppression.by or 'unknown'}{until}: {suppression.reason or 'no reason given'}"
+    if finding.suppression:
+        yield f"dismissed {finding.suppression}"
     if finding.late:
         yield "late: on lines that an earlier pass had covered unchanged"
     leader = ledger.findings[ledger.leader(finding.id)]
@@ -100,22 +109,6 @@ def _now(finding: Finding, ledger: Ledger) -> Iterator[str]:
         yield f"part of #{leader.number} {leader.id}: {leader.title}"
     if duplicates := possible_duplicates(finding, ledger):
         yield duplicates
-
-
-def _votes(finding: Finding) -> Iterator[str]:
-    for vote in finding.votes:
-        stage = f" in stage {vote.stage}" if vote.stage else ""
-        rating = f"{vote.severity}, confidence {vote.confidence}"
-        yield f"{vote.input_id or vote.reviewer}{stage}, {vote.pass_id}: {rating}: {vote.title}"
-
-
-def _merged_items(finding: Finding, ledger: Ledger) -> Iterator[str]:
-    """The items of passes that became part of it, and why."""
-    inputs = {(vote.pass_id, vote.input_id) for vote in finding.votes}
-    for passed in ledger.passes.values():
-        for outcome in passed.entries:
-            if outcome.disposition is Disposition.MERGED and (passed.id, outcome.input_id) in inputs:
-                yield f"{outcome.input_id} into {outcome.into or finding.id}: {outcome.reason}"
 
 
 def _gate(finding: Finding) -> Iterator[str]:
@@ -137,12 +130,6 @@ def _change(change: Change) -> str:
     return f"{change.at}  {change.what}{state}{by}{where}" + (f": {change.note}" if change.note else "")
 
 
-def _attempts(finding: Finding) -> Iterator[str]:
-    for attempt in finding.attempts:
-        what = f", {attempt.what}" if attempt.what else ""
-        yield f"round {attempt.round}, {attempt.by or 'unknown'}: {attempt.outcome or 'unknown'}{what}"
-
-
 def _links(finding: Finding, ledger: Ledger) -> Iterator[str]:
     for link in finding.links:
         other = ledger.find(link.to)
@@ -154,11 +141,9 @@ def _links(finding: Finding, ledger: Ledger) -> Iterator[str]:
                 yield f"{one.id} is {link.kind} this: {one.title}"
 
 
-def _shorten(lines: Sequence[str]) -> Iterator[str]:
+def _shorten(lines: list[str]) -> list[str]:
     """The first and the last lines if there are too many for a screen."""
     if len(lines) <= _MAX_LINES:
-        yield from lines
-        return
-    yield from lines[: _MAX_LINES // 2]
-    yield f"... {len(lines) - _MAX_LINES} more ..."
-    yield from lines[-_MAX_LINES // 2 :]
+        return lines
+    half = _MAX_LINES // 2
+    return [*lines[:half], f"... {len(lines) - _MAX_LINES} more ...", *lines[-half:]]

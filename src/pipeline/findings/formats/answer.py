@@ -1,0 +1,111 @@
+"""The JSON in what an agent answered: fenced or bare, between any words, and with the slips that agents make.
+
+Trailing commas, comments, single quotes and bare keys are understood. What was cut off is never completed.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.findings.formats import strict_json
+
+_MAX_TOLERANT = 1_000_000  # characters; the tolerant reader takes about four seconds for them
+_OPENING = re.compile(r"""\{\s*(?:["'}/]|[A-Za-z_]\w*\s*:)|\[\s*[{\]/]""")
+_TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|//[^\n]*|/\*.*?\*/|[{}\[\]]""", re.DOTALL)
+_FINDINGS_KEY = re.compile(r"""["']?\b(?:findings|severity|reviewer)["']?\s*:""")
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerValue:
+    """A JSON value in an answer, or the fault of something that looks like findings and cannot be read."""
+
+    value: Any = None
+    note: str = ""
+    fault: str = ""
+
+
+class _UncountedText(str):
+    """A text in which a JSON error does not count the lines before it: there may be an error at every brace."""
+
+    __slots__ = ()
+
+    def count(self, *_: object) -> int:
+        """No lines."""
+        return 0
+
+    def rfind(self, *_: object) -> int:
+        """No line before."""
+        return -1
+
+
+def find_values(answer: str) -> Iterator[AnswerValue]:
+    """The outermost objects and lists of an answer, and a fault for what looks like findings and is not JSON."""
+    text = _UncountedText(answer)
+    position, failed, fault = 0, -1, ""
+    budget = 10 * len(answer) + _MAX_TOLERANT  # characters to be searched for closing brackets: the cost stays linear
+    while opening := _OPENING.search(answer, position):
+        start = opening.start()
+        found, position = _read_strictly(text, start)
+        if found is None and budget > 0:
+            close = _closing(answer, start)
+            budget -= (close or len(answer)) - start
+            found = _read_tolerantly(answer, start, close)
+            position = close if found.value is not None and close else position
+        if found is None or found.fault:
+            failed, fault = (start, found.fault if found else "") if failed < 0 else (failed, fault)
+            continue
+        if failed >= 0 and _FINDINGS_KEY.search(answer, failed, start):
+            yield AnswerValue(fault=fault)
+        failed = -1
+        yield found
+    if failed >= 0 and _FINDINGS_KEY.search(answer, failed):
+        yield AnswerValue(fault=fault or "it is not valid JSON")
+
+
+def _read_strictly(text: _UncountedText, start: int) -> tuple[AnswerValue | None, int]:
+    """The value that opens here and its end, or None and where it stops making sense."""
+    try:
+        value, end = strict_json.decode_at(text, start)
+    except json.JSONDecodeError as error:
+        return None, max(error.pos, start + 1)
+    except (RecursionError, ValueError):  # nested too deeply, a key twice, or a number with too many digits
+        line = text.find("\n", start)
+        return None, len(text) if line < 0 else line + 1
+    return AnswerValue(value), end
+
+
+def _read_tolerantly(answer: str, start: int, end: int | None) -> AnswerValue:
+    """The value up to its closing bracket, or why it cannot be read."""
+    import json5  # noqa: PLC0415 - it takes 40 ms to load, and most answers are strict JSON
+
+    if end is None:
+        return AnswerValue(fault="it is cut off: a bracket is never closed")
+    if end - start > _MAX_TOLERANT:
+        return AnswerValue(fault=f"it is not strict JSON, and longer than {_MAX_TOLERANT:,} characters")
+    try:
+        value = json5.loads(
+            answer[start:end],
+            object_pairs_hook=strict_json.unique_keys,
+            parse_float=strict_json.finite,
+            parse_constant=strict_json.refuse_constant,
+        )
+    except RecursionError:
+        return AnswerValue(fault="it is nested too deeply")
+    except ValueError as error:
+        return AnswerValue(fault=f"it is not valid JSON: {str(error).removeprefix('<string>:')}")
+    return AnswerValue(strict_json.replace_half_pairs(value), note="it is not strict JSON")
+
+
+def _closing(answer: str, start: int) -> int | None:
+    """The end of the value that opens here: after the bracket that closes it; None if no bracket does."""
+    depth = 0
+    for token in _TOKEN.finditer(answer, start):
+        if token[0] in ("{", "["):
+            depth += 1
+        elif token[0] in ("}", "]"):
+            depth -= 1
+            if depth == 0:
+                return token.end()
+    return None
