@@ -1,7 +1,7 @@
 """Which finding of a pass is which known one: by a name they share, or else by where they are and what they claim.
 
-Every draft is at most one known finding and every known finding at most one draft. What fits two about as well is new: a
-duplicate can be merged by hand, a defect that was taken for another is lost.
+Every draft is at most one known finding and every known finding at most one draft. What fits two about as well is new:
+a duplicate can be merged by hand, a defect that was taken for another is lost.
 """
 
 import re
