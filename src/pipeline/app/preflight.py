@@ -146,7 +146,7 @@ async def agent_problems(workflow: Workflow, backends: BackendSelector, doctor: 
     used = dict[tuple[str, ModelChoice], tuple[Backend, list[str]]]()
     for stage in workflow.stages:
         if isinstance(stage, LlmStage):
-            choice = choose_model(stage, workflow.models, doctor.settings.model_choice)
+            choice = choose_model(stage, workflow.models, doctor.settings.model_choice, doctor.settings.profiles)
             backend = backends.choose(stage, choice.provider)
             used.setdefault((backend.name, choice), (backend, []))[1].append(stage.id)
     errors = []

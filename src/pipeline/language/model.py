@@ -454,12 +454,12 @@ class WorkflowInput(Element):
 
 
 class Profile(Element):
-    """A named choice of model."""
+    """A named choice of model; without a model, it is a name for which the settings can choose one."""
 
     positional = ("name",)
 
     name: str
-    model: str
+    model: str | None = None
     provider: str | None = None
     reasoning_effort: str | None = None
 
@@ -579,16 +579,30 @@ class ModelChoice:
 UNCHOSEN = ModelChoice()
 
 
-def choose_model(stage: LlmStage, models: Models, run_default: ModelChoice = UNCHOSEN) -> ModelChoice:
+NO_PROFILES: Mapping[str, ModelChoice] = MappingProxyType({})
+
+
+def choose_model(
+    stage: LlmStage,
+    models: Models,
+    run_default: ModelChoice = UNCHOSEN,
+    profiles: Mapping[str, ModelChoice] = NO_PROFILES,
+) -> ModelChoice:
     """Take each option from the first level that sets it: stage, profile, workflow default, run default.
 
-    A provider belongs to a model, so levels below the one that names the model do not set it.
+    `profiles` are those of the settings; each replaces the workflow's profile of the same name. A provider belongs to
+    a model, so levels below the one that names the model do not set it.
     """
+
+    def declared(name: str) -> Profile | ModelChoice | None:
+        profile = models.profile(name)
+        return profiles.get(name, profile) if profile else None
+
     levels: list[LlmStage | Profile | ModelChoice] = [stage]
-    if stage.model_profile and (profile := models.profile(stage.model_profile)):
+    if stage.model_profile and (profile := declared(stage.model_profile)):
         levels.append(profile)
     if models.default is not None:
-        levels.append(models.profile(models.default) or ModelChoice(models.default))
+        levels.append(declared(models.default) or ModelChoice(models.default))
     model = provider = effort = None
     for level in (*levels, run_default):
         if not model:

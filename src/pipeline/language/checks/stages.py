@@ -97,7 +97,7 @@ def unknown_profile(workflow: Workflow) -> Iterator[Problem]:
     for stage in workflow.stages:
         if isinstance(stage, LlmStage) and stage.model_profile is not None and stage.model_profile not in names:
             message = f'unknown model profile "{stage.model_profile}" in stage "{stage.id}"'
-            help = did_you_mean(stage.model_profile, names) or 'declare it: models { profile "name" model="..." }'
+            help = did_you_mean(stage.model_profile, names) or 'declare it: models { profile "name" }'
             yield Problem(stage.spans.of("model_profile"), message, help, stage.id)
 
 
