@@ -121,12 +121,13 @@ def _why_outside(path: str) -> str | None:
 
 @error("AWF033")
 def repeated_name(workflow: Workflow) -> Iterator[Problem]:
-    """Two options of a stage, or two model profiles, have the same name."""
-    profiles = Counter(profile.name for profile in workflow.models.profiles)
-    for profile in workflow.models.profiles:
-        if profiles[profile.name] > 1:
-            message = f'model profile "{profile.name}" is declared twice'
-            yield Problem(profile.spans.of("name"), message, "remove one of them")
+    """Two options of a stage, two model profiles or two inputs have the same name."""
+    for what, declared in (("model profile", workflow.models.profiles), ("input", workflow.inputs)):
+        names = Counter(item.name for item in declared)
+        for item in declared:
+            if names[item.name] > 1:
+                message = f'{what} "{item.name}" is declared twice'
+                yield Problem(item.spans.of("name"), message, "remove one of them")
     for stage in workflow.stages:
         if isinstance(stage, HumanStage):
             keys = Counter(option.key for option in stage.options)
