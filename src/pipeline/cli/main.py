@@ -32,6 +32,7 @@ COMMANDS: Commands = {
     "prompt": ("pipeline.cli.logs:prompt_command", "Print the full prompt of a stage."),
     "report": ("pipeline.cli.report:command", "Write a run as one page."),
     "resume": ("pipeline.cli.run:resume_command", "Resume a run where it stopped."),
+    "review": ("pipeline.cli.review:command", "Review the current change."),
     "run": ("pipeline.cli.run:run_command", "Run a workflow."),
     "runs": ("pipeline.cli.runs:command", "List runs, newest first."),
     "serve": ("pipeline.cli.services:serve_command", "Show runs and findings in a browser."),
