@@ -191,7 +191,7 @@ class Doctor:
         if path is None:
             return AgentCheck(name, keys=keys, advice=agent.install)
         env, arguments = self._child_environment(()), override.program[1:]
-        probed = await probe(agent, Path(path), self._processes, env, self._cache, arguments)
+        probed = await probe(agent, Path(path), self._processes, env, self._cache, arguments, refresh=True)
         problem = self._redactor.text(probed.problem)
         # An agent for many providers is given the key of the one that is named, and no other.
         needs_provider = not provider and not any(matches_any(key, SECRET_NAMES) for key in agent.variables(None))

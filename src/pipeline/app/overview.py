@@ -36,7 +36,12 @@ _ADVICE: dict[str, str] = {
     ErrorKind.QUOTA: "Wait until the quota resets, or resume with another agent.",
     ErrorKind.RATE_LIMIT: "Wait a few minutes, then resume.",
     ErrorKind.SERVER: "Resume when the provider works again.",
+    ErrorKind.NETWORK: "Check the network, then resume.",
+    ErrorKind.TIMEOUT: "Check its logs, raise the timeout if it needs more time, then resume.",  # FailureClass as well
+    ErrorKind.SILENT: "Check its logs, raise the idle limit if it works in silence, then resume.",
+    ErrorKind.NOT_FOUND: "Choose a model that the provider has, then resume.",
     ErrorKind.INVALID: "Check the model and the length of the prompt, then resume.",
+    ErrorKind.BAD_FLAG: "Update the agent or change its arguments in the settings, then resume.",
     ErrorKind.CONFIG: "Check the agent with awf doctor, then resume.",
     ErrorKind.DENIED: "Give the agent the permission it was refused, then resume.",
     ErrorKind.EMPTY: "Resume to ask the agent again.",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from pipeline.redaction import SECRET_NAMES, matches_any
@@ -50,6 +51,12 @@ def child_environment(base: Mapping[str, str], *, extra_names: Collection[str] =
         for name, value in base.items()
         if name in named or (matches_any(name, patterns) and not matches_any(name.upper(), _NEVER))
     }
+
+
+def cache_directory(environ: Mapping[str, str]) -> Path:
+    """Where this program caches files for a user; a relative XDG_CACHE_HOME is ignored, as its standard says."""
+    given = Path(environ.get("XDG_CACHE_HOME", ""))
+    return (given if given.is_absolute() else Path(environ.get("HOME", "~")).expanduser() / ".cache") / "awf"
 
 
 def provider_variables(provider: str | None) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.backends.agents.base import AgentProgram
+from pipeline.backends.environment import cache_directory
 from pipeline.engine.ports import ExitReason, ProcessCommand, Processes, ProcessResult
 
 TIMEOUT = 30.0  # seconds for each question; the slowest agent takes about five to start
@@ -31,9 +32,8 @@ class ProbeResult:
 
 
 def probe_cache_path(environ: Mapping[str, str], home: Path) -> Path:
-    """Where results are cached; a relative XDG_CACHE_HOME is ignored, as its standard says."""
-    given = Path(environ.get("XDG_CACHE_HOME", ""))
-    return (given if given.is_absolute() else home / ".cache") / "awf" / "agents.json"
+    """Where results are cached."""
+    return cache_directory({"HOME": str(home), **environ}) / "agents.json"
 
 
 async def probe(
@@ -43,10 +43,15 @@ async def probe(
     env: Mapping[str, str],
     cache: Path | None,
     arguments: tuple[str, ...] = (),
+    *,
+    refresh: bool = False,
 ) -> ProbeResult:
-    """Ask the program at `path` about itself, unless the answer is cached; `arguments` precede our own."""
+    """Ask the program at `path` about itself, unless the answer is cached; `arguments` precede our own.
+
+    With `refresh` it is asked in any case.
+    """
     real, identity = _identify(agent, path, arguments)
-    match _read_cache(cache).get(real):
+    match None if refresh else _read_cache(cache).get(real):
         case {"of": of, "version": str(version), "missing": [*flags]} if of == identity:
             return ProbeResult(str(path), version, tuple(map(str, flags)))
     answers = []
@@ -69,6 +74,13 @@ async def probe(
         entry = {"of": identity, "version": version, "missing": list(missing)}
         _write_cache(cache, {**_read_cache(cache), real: entry})
     return ProbeResult(str(path), version, missing)
+
+
+def forget_probe(path: Path, cache: Path | None) -> None:
+    """Drop what the program at `path` said about itself."""
+    known = _read_cache(cache)
+    if cache and known.pop(str(path.resolve()), None) is not None:
+        _write_cache(cache, known)
 
 
 def _problem(command: ProcessCommand, finished: ProcessResult) -> str:

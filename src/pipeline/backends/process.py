@@ -162,24 +162,26 @@ class LocalProcesses:
         self._grace = grace
         self._redactor = redactor
 
-    async def run(self, command: ProcessCommand, on_line: OnLine | None = None) -> ProcessResult:
+    async def run(
+        self, command: ProcessCommand, on_line: OnLine | None = None, on_error_line: OnLine | None = None
+    ) -> ProcessResult:
         """Run a program to its end. A program that cannot be started is a result too."""
         token = new_token(self._label)
         command.artifacts.mkdir(parents=True, exist_ok=True)
-        lines = LineSplitter(on_line) if on_line else None
+        lines = LineSplitter(on_line or _ignore)
+        error_lines = LineSplitter(on_error_line or _ignore)
         with open_spool(command, "stdout") as out, open_spool(command, "stderr") as err:
             program = start_program(command, token)
             if isinstance(program, str):
                 return process_result(out, err, ExitReason.SPAWN_ERROR, message=self._redactor.text(program))
-            sinks = (out.write, lines.feed) if lines else (out.write,)
             with (
-                RedactionFilter(self._redactor, *sinks) as stdout,
-                RedactionFilter(self._redactor, err.write) as stderr,
+                RedactionFilter(self._redactor, out.write, lines.feed) as stdout,
+                RedactionFilter(self._redactor, err.write, error_lines.feed) as stderr,
             ):
                 child = ChildProcess(program, (stdout.feed,), (stderr.feed,))
                 reason, code = await self._watch(child, command, token)
-            if lines:
-                lines.finish()
+            lines.finish()
+            error_lines.finish()
             return process_result(out, err, reason, code, duration=child.duration)
 
     async def _watch(self, child: ChildProcess, command: ProcessCommand, token: str) -> tuple[ExitReason, int | None]:
@@ -198,6 +200,10 @@ class LocalProcesses:
         finally:
             code = child.close()
         return reason, code
+
+
+def _ignore(_: bytes) -> None:
+    """Take a line that nobody reads."""
 
 
 def new_token(label: str) -> str:

@@ -19,8 +19,8 @@ LONGEST_RATE_LIMIT = 300.0  # seconds; a longer wait means a used-up quota, what
 _SCANNED = 16 * 1024  # characters of a message that are searched
 _RETRYABLE = (ErrorKind.QUOTA, ErrorKind.RATE_LIMIT, ErrorKind.SERVER)
 _KIND_BY_STATUS = MappingProxyType(
-    {400: ErrorKind.INVALID, 401: ErrorKind.AUTH, 403: ErrorKind.AUTH, 404: ErrorKind.INVALID, 422: ErrorKind.INVALID}
-    | {402: ErrorKind.QUOTA, 408: ErrorKind.SERVER, 413: ErrorKind.INVALID, 429: ErrorKind.RATE_LIMIT}
+    {400: ErrorKind.INVALID, 401: ErrorKind.AUTH, 403: ErrorKind.AUTH, 404: ErrorKind.NOT_FOUND, 422: ErrorKind.INVALID}
+    | {402: ErrorKind.QUOTA, 408: ErrorKind.NETWORK, 413: ErrorKind.INVALID, 429: ErrorKind.RATE_LIMIT}
 )
 
 
@@ -60,34 +60,40 @@ _KIND_BY_WORDS = (  # the first match decides
         ),
     ),
     (
-        ErrorKind.CONFIG,
+        ErrorKind.BAD_FLAG,
         _any_of(
-            r"(unknown|unrecogni[sz]ed|unexpected|invalid|no such) (option|flag|arguments?)\b",
+            r"(unknown|unrecogni[sz]ed|unexpected|(?<!contains an )invalid|no such) (option|flag|arguments?)\b",
             r"invalid value .{0,80} for '?--",
         ),
     ),
     (ErrorKind.RATE_LIMIT, _any_of(r"\b429\b|rate.?limit|too many requests|RESOURCE_EXHAUSTED|throttl")),
     (
-        ErrorKind.INVALID,
+        ErrorKind.NOT_FOUND,
         _any_of(
             r"model.{0,60}(not found|does not exist|not supported|is not available)|unknown model|invalid model",
-            r"issue with the selected model|not_found_error|context (window|length)|prompt is too long",
-            r"invalid.?request|bad request",
+            r"issue with the selected model|not_found_error|model_?not_?found",
         ),
     ),
+    (ErrorKind.INVALID, _any_of(r"context (window|length)|prompt is too long|invalid.?request|bad request")),
     (
         ErrorKind.SERVER,
         _any_of(
-            r"\b(500|502|503|504|520|522|524|529)\b|overloaded|internal server error|bad gateway|service unavailable",
+            r"\b(500|502|503|504|520|522|524|529|5xx)\b|overloaded|internal server error|bad gateway",
+            r"service unavailable|gateway time-?out|high demand|at capacity|temporarily unavailable",
+        ),
+    ),
+    (
+        ErrorKind.NETWORK,
+        _any_of(
             r"(connection|socket|stream).{0,20}(reset|refused|closed|failed|disconnected|timed? ?out|aborted|error)",
             r"request timed out|\blost (the )?connection",
             r"disconnected|\bterminated\b|stream ended|fetch failed|socket hang up|\b(ECONN|ENOTFOUND|ETIMEDOUT|EPIPE)",
             r"EAI_AGAIN|getaddrinfo|network (error|is unreachable)|could not connect|unable to connect|connect error",
-            r"error sending request|premature close|unexpected EOF|connection error|gateway time-?out",
-            r"high demand|at capacity|temporarily unavailable",
+            r"error sending request|premature close|unexpected EOF|connection error",
         ),
     ),
-    (ErrorKind.INVALID, _any_of(r"\b(400|404|422)\b")),
+    (ErrorKind.NOT_FOUND, _any_of(r"\b404\b")),
+    (ErrorKind.INVALID, _any_of(r"\b(400|422)\b")),
 )
 
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +19,7 @@ from pipeline.backends.agents.gemini import Gemini
 from pipeline.backends.agents.opencode import Opencode
 from pipeline.backends.agents.pi import Pi
 from pipeline.backends.agents.scripted import ScriptedBackend, load_script
-from pipeline.backends.probe import probe, probe_cache_path
+from pipeline.backends.probe import forget_probe, probe, probe_cache_path
 from pipeline.engine.ports import Backend, Processes
 from pipeline.errors import AwfError
 from pipeline.language.model import LlmStage, ModelChoice, Workflow, choose_model
@@ -54,6 +55,25 @@ def format_stages(stages: Sequence[str]) -> str:
     """Stages as error messages name them: `stages "a", "b" and "c"`."""
     names = [f'"{stage}"' for stage in stages]
     return f"stage {names[0]}" if len(names) == 1 else f"stages {', '.join(names[:-1])} and {names[-1]}"
+
+
+@dataclass(frozen=True, slots=True)
+class _CachedFlags:
+    """The flags of a program, by what it says about itself."""
+
+    agent: AgentProgram
+    path: Path
+    arguments: tuple[str, ...]  # that precede our own
+    processes: Processes
+    cache: Path | None
+
+    async def missing(self, env: Mapping[str, str]) -> Collection[str]:
+        """A program that cannot be asked is trusted to have its flags."""
+        return (await probe(self.agent, self.path, self.processes, env, self.cache, self.arguments)).missing
+
+    def forget(self) -> None:
+        """Have it asked again."""
+        forget_probe(self.path, self.cache)
 
 
 class BackendSelector:
@@ -156,14 +176,10 @@ class BackendSelector:
         argv, path = self._argv(agent.name), self.program_path(agent.name)
         if path is None:
             raise AwfError(f'the agent "{argv[0]}" was not found', help=f"install {agent.name}: {agent.install}")
-
-        async def missing_flags(env: Mapping[str, str]) -> Collection[str]:
-            """A program that cannot be asked is trusted to have its flags."""
-            home = self._environ.get("HOME")
-            cache = probe_cache_path(self._environ, Path(home)) if home else None
-            return (await probe(agent, Path(path), self._processes, env, cache, argv[1:])).missing
-
-        return ProgramBackend(agent, self._processes, self._settings.override(agent.name), missing_flags)
+        home = self._environ.get("HOME")
+        cache = probe_cache_path(self._environ, Path(home)) if home else None
+        flags = _CachedFlags(agent, Path(path), argv[1:], self._processes, cache)
+        return ProgramBackend(agent, self._processes, self._settings.override(agent.name), flags)
 
     def _argv(self, name: str) -> tuple[str, ...]:
         """The program of a backend, with the arguments that always follow it."""

@@ -58,9 +58,14 @@ class ErrorKind(StrEnum):
     AUTH = "auth"  # a missing or wrong key, or no access to the model (401, 403)
     QUOTA = "quota"  # a usage limit is used up
     RATE_LIMIT = "rate_limit"  # too many requests in a short time
-    SERVER = "server"  # the provider failed (5xx), or the connection dropped
-    INVALID = "invalid"  # the provider rejected the request: an unknown model, a prompt that is too long
-    CONFIG = "config"  # the agent rejected its flags or settings
+    SERVER = "server"  # the provider failed (5xx) or is overloaded
+    NETWORK = "network"  # the provider could not be reached, or the connection dropped
+    TIMEOUT = "timeout"  # it took too long in all
+    SILENT = "silent"  # it printed nothing for too long
+    NOT_FOUND = "not_found"  # the provider does not know the model (404)
+    INVALID = "invalid"  # the provider rejected the request, such as a prompt that is too long
+    BAD_FLAG = "bad_flag"  # the program rejected one of its flags
+    CONFIG = "config"  # the agent rejected its settings, or the session it was to continue
     DENIED = "denied"  # it was not allowed to use what it needed
     EMPTY = "empty"  # it answered nothing
     PROTOCOL = "protocol"  # its answer was unreadable or cut off

@@ -10,10 +10,13 @@ from pipeline.language.model import Backoff, Retry
 JITTER = 0.1  # the share by which a delay varies, so that many runs do not retry at once
 LONGEST_WAIT = 300.0  # seconds that a stage waits for a limit to reset; if it takes longer, the run pauses
 ERROR_RETRY = Retry(max_attempts=3, backoff=Backoff.EXPONENTIAL, delay=timedelta(seconds=2))
-_TRANSIENT = {ErrorKind.RATE_LIMIT, ErrorKind.SERVER, ErrorKind.EMPTY}  # retried even without a retry policy
+# Retried even without a retry policy:
+_TRANSIENT = {ErrorKind.RATE_LIMIT, ErrorKind.SERVER, ErrorKind.NETWORK, ErrorKind.EMPTY}
 _PERMANENT = {  # never retried: another attempt would end the same way
     ErrorKind.AUTH,
+    ErrorKind.BAD_FLAG,
     ErrorKind.CONFIG,
+    ErrorKind.NOT_FOUND,
     ErrorKind.INVALID,
     ErrorKind.DENIED,
     ErrorKind.SPAWN,

@@ -202,9 +202,15 @@ OnLine = Callable[[bytes], None]
 
 
 class Processes(Protocol):
-    """Runs programs. Cancelling the task that awaits `run` stops the whole process tree first."""
+    """Runs programs. Cancelling the task that awaits `run` stops the whole process tree first.
 
-    async def run(self, command: ProcessCommand, on_line: OnLine | None = None) -> ProcessResult: ...
+    So does an exception of `on_line` or `on_error_line`, which take the lines of standard output and standard error;
+    `run` then raises it.
+    """
+
+    async def run(
+        self, command: ProcessCommand, on_line: OnLine | None = None, on_error_line: OnLine | None = None
+    ) -> ProcessResult: ...
 
 
 class RequestLimits(NamedTuple):

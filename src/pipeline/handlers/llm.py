@@ -56,8 +56,13 @@ _CAUSES = {
     ErrorKind.AUTH: "was refused access",
     ErrorKind.RATE_LIMIT: "hit a rate limit",
     ErrorKind.QUOTA: "has used up its quota",
-    ErrorKind.SERVER: "lost its model's server",
+    ErrorKind.SERVER: "got an error from its model's server",
+    ErrorKind.NETWORK: "could not reach its model",
+    ErrorKind.TIMEOUT: "took too long",
+    ErrorKind.SILENT: "was silent for too long",
+    ErrorKind.NOT_FOUND: "asked for an unknown model",
     ErrorKind.INVALID: "sent a request that was rejected",
+    ErrorKind.BAD_FLAG: "rejected a flag",
     ErrorKind.CONFIG: "is not configured correctly",
     ErrorKind.DENIED: "was denied",
     ErrorKind.EMPTY: "gave an empty answer",
@@ -66,6 +71,7 @@ _CAUSES = {
     ErrorKind.SPAWN: "could not be started",
     ErrorKind.UNKNOWN: "failed",
 }
+_KIND_BY_STATUS = {AgentStatus.TIMEOUT: ErrorKind.TIMEOUT, AgentStatus.IDLE: ErrorKind.SILENT}
 
 Summary = Callable[[Job], str]
 ChooseBackend = Callable[[LlmStage, str | None], Backend]
@@ -272,21 +278,13 @@ def _accept(
 
 def _agent_failure(result: AgentResult, backend: str) -> Failure:
     """Why an agent could not answer: the cause in plain words, then the agent's own."""
-    error = result.error or AgentError(ErrorKind.EMPTY, "")
-    kind: ErrorKind | None = None
-    match result.status:
-        case AgentStatus.TIMEOUT:
-            cause = "took too long"
-        case AgentStatus.IDLE:
-            cause = "was silent for too long"
-        case _:
-            kind, cause = error.kind, _CAUSES[error.kind]
-    message = f"{backend or 'the agent'} {cause}"
+    error = result.error or AgentError(_KIND_BY_STATUS.get(result.status, ErrorKind.EMPTY), "")
+    message = f"{backend or 'the agent'} {_CAUSES[error.kind]}"
     return Failure(
         kind=FailureClass.AGENT,
         digest=f"{message}: {error.message}" if error.message else message,
         exit_code=result.exit_code,
-        error=kind,
+        error=error.kind,
         retry_after=error.retry_after,
     )
 

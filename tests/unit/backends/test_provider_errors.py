@@ -119,7 +119,7 @@ def test_only_the_beginning_of_a_long_message_is_read() -> None:
         (429, "MODEL_CAPACITY_EXHAUSTED: You have exhausted your capacity", ErrorKind.RATE_LIMIT),
         (503, "usage limit service unavailable", ErrorKind.SERVER),
         (None, "invalid_request_error: max_tokens is too large", ErrorKind.INVALID),
-        (None, "There's an issue with the selected model (nope)", ErrorKind.INVALID),
+        (None, "There's an issue with the selected model (nope)", ErrorKind.NOT_FOUND),
         (None, "all 512 tests are fine", ErrorKind.UNKNOWN),
         (None, "x" * 5_000_000, ErrorKind.UNKNOWN),
     ],

@@ -153,7 +153,7 @@ def test_a_program_without_a_needed_flag_is_not_started(machine: Machine) -> Non
     backend = machine.backends(f'agent "pi" {{ program "{path}"; }}').get("pi")
     error = machine.asked(backend).error
     assert error is not None
-    assert error.kind is ErrorKind.CONFIG
+    assert error.kind is ErrorKind.BAD_FLAG
     assert error.message.startswith(f'the installed "{path}" does not support --no-approve;')
     fine = stub(machine.folder / "opt", "other-pi", of="pi", without="--thinking")
     machine.asked(machine.backends(f'agent "pi" {{ program "{fine}"; }}').get("pi"))

@@ -5,6 +5,7 @@ or raises.
 """
 
 import asyncio
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,10 +19,13 @@ from pipeline.backends.agents.base import (
     AgentTranscript,
     Message,
     PathNotAllowed,
+    TooManyFailures,
     agent_result,
     command_for,
     resolve_inside,
+    stopped_result,
 )
+from pipeline.backends.agents.claude import CLAUDE_RETRIES
 from pipeline.backends.agents.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -40,7 +44,7 @@ from pipeline.backends.process import (
     start_program,
 )
 from pipeline.backends.process_tree import stop_process_tree
-from pipeline.backends.provider_errors import truncated_answer
+from pipeline.backends.provider_errors import error_kind, truncated_answer
 from pipeline.backends.spool import LineSplitter, RedactionFilter
 from pipeline.engine.outcome import Usage
 from pipeline.engine.ports import (
@@ -78,6 +82,18 @@ _STOP_ERRORS = {
 }
 
 
+_REPORT_USAGE = ("codex-acp", "claude-agent-acp", "opencode")  # adapters that do so for every answer of a model
+# What adapters put into the answer besides it, each in a chunk of its own.
+_BANNER = re.compile(r"pi v\d[\w.+-]*\n---\n.*", re.DOTALL)
+_WARNING = re.compile(r"Warning: .*\n\n", re.DOTALL)
+_RETRY = re.compile(r"Retrying \(attempt \d+/\d+,.*\)\.\.\.|Reconnecting\.\.\. .*")
+_RETRIED = re.compile(r"Retry (finished, resuming|failed)\.?")
+_OUTAGE = re.compile(  # answers that are the error of a request
+    r"unexpected status \d{3}|exceeded retry limit|API Error: |Failed to authenticate|Authentication required"
+    r"|We.re currently experiencing high demand|stream disconnected before completion|Internal error: |Error: "
+)
+
+
 def _may_use(access: Access, kind: str) -> bool:
     return access is Access.CODING or kind in _ALLOWED_KINDS[access]
 
@@ -94,6 +110,7 @@ class AcpTranscript(AgentTranscript):
     prompted: bool = False  # until then a loaded session repeats its past
     session_cost: float | None = None  # in US dollars
     allowed: set[str] = field(default_factory=set)  # ids of the tool calls it asked for and may make
+    reports_usage: bool = False  # whether the agent reports it for every answer of a model
     _tools: dict[str, tuple[str, str]] = field(default_factory=dict)  # kind and title by id
 
     def read(self, message: Message) -> Iterator[AgentEvent]:
@@ -104,7 +121,11 @@ class AcpTranscript(AgentTranscript):
                 if cost.get("currency") == "USD":
                     self.session_cost = float(cost["amount"])
             case "agent_message_chunk" if self.prompted and message["content"]["type"] == "text":
-                yield from self.add_text(str(message["content"]["text"]))
+                yield from self._read_chunk(str(message["content"]["text"]))
+            case "session_info_update" if self.prompted:  # of codex-acp
+                match message.get("_meta"):
+                    case {"codex": {"error": {"willRetry": True, "message": str(text), **more}}}:
+                        yield AgentEvent("retry", f"{text}: {more.get('additionalDetails') or ''}")
             case "tool_call" if self.prompted:
                 yield from self.end_text()
                 self.text = ""
@@ -112,6 +133,35 @@ class AcpTranscript(AgentTranscript):
                 yield from self._read_tool(message)
             case "tool_call_update" if self.prompted:
                 yield from self._read_tool(message)
+
+    def _read_chunk(self, text: str) -> Iterator[AgentEvent]:
+        """Take a piece of the answer, or what an adapter says besides it."""
+        if _RETRY.fullmatch(text):
+            yield AgentEvent("retry", text)
+        elif _WARNING.fullmatch(text):
+            yield AgentEvent("warning", text.strip())
+        elif not _BANNER.fullmatch(text) and not _RETRIED.fullmatch(text):
+            yield from self.add_text(text)
+
+    def read_stderr(self, line: str) -> Iterator[AgentEvent]:
+        """Take gemini's report of a failed request."""
+        if re.match(r"Attempt \d+ failed", line):
+            yield AgentEvent("retry", line.strip())
+
+    def error_instead_of_answer(self) -> AgentError | None:
+        """The error that an adapter passes on as an answer. What a model says has used tokens."""
+        text = self.text.strip()
+        if self.usage and (self.usage.input_tokens or self.usage.output_tokens):
+            return None
+        if _OUTAGE.match(text) and "\n" not in text:
+            return AgentError(error_kind(text), text)
+        last = self.last_failure
+        if (text and self.reports_usage) or (last and not text):
+            said = text or (last.message if last else "")
+            kind = error_kind(text, default=last.kind if last else ErrorKind.UNKNOWN)
+            kind = ErrorKind.EMPTY if kind is ErrorKind.UNKNOWN else kind
+            return AgentError(kind, f"the agent returned no answer of a model{said and f': {said}'}")
+        return None
 
     def tool(self, call: Message) -> tuple[str, str]:
         """The kind and the title of a tool call, by its latest update."""
@@ -167,7 +217,9 @@ class AcpSession:
             ended = await peer.request("session/prompt", {"sessionId": self._id, "prompt": prompt})
             transcript.usage, reason = _read_usage(ended.get("usage") or {}), ended.get("stopReason")
             transcript.ended = reason == "end_turn"
-            if not transcript.ended:
+            if transcript.ended:
+                transcript.error = transcript.error_instead_of_answer()
+            else:
                 unknown = AgentError(ErrorKind.PROTOCOL, f'the agent stopped for an unknown reason: "{reason}"')
                 transcript.error = _STOP_ERRORS.get(str(reason), unknown)
         except _AgentUnusable as error:
@@ -191,8 +243,11 @@ class AcpSession:
     def notice(self, method: str, params: Message) -> None:
         """Take a notification."""
         if method == "session/update":
-            for event in self.transcript.read(params["update"]):
-                self._emit(event)
+            self.transcript.follow(self.transcript.read(params["update"]), self._emit)
+
+    def read_stderr(self, line: bytes) -> None:
+        """Take a line of the agent's standard error."""
+        self.transcript.follow(self.transcript.read_stderr(line.decode(errors="replace")), self._emit)
 
     def answer(self, method: str, params: Message) -> Message:
         """Answer a request: for permission or for a file, as far as the stage's access allows."""
@@ -231,7 +286,10 @@ class AcpSession:
         if (version := agent.get("protocolVersion")) != PROTOCOL_VERSION:
             other = f"the agent speaks ACP version {version}; version {PROTOCOL_VERSION} is needed"
             raise _AgentUnusable(ErrorKind.PROTOCOL, other)
-        self.transcript.version = str((agent.get("agentInfo") or {}).get("version", ""))
+        about = agent.get("agentInfo") or {}
+        self.transcript.version = str(about.get("version", ""))
+        if str(about.get("name", "")).lower().endswith(_REPORT_USAGE):
+            self.transcript.reports_usage = True
         self._can_load = bool((agent.get("agentCapabilities") or {}).get("loadSession"))
 
     async def _open(self, peer: JsonRpcPeer) -> Message:
@@ -316,7 +374,7 @@ class AcpSession:
 def _require(wanted: str, offered: tuple[str, ...], category: str) -> None:
     if wanted not in offered:
         message = f'the agent does not offer the {category} "{wanted}", only {", ".join(offered)}'
-        raise _AgentUnusable(ErrorKind.CONFIG, message)
+        raise _AgentUnusable(ErrorKind.NOT_FOUND if category == "model" else ErrorKind.CONFIG, message)
 
 
 def _option_values(options: list[Message]) -> Iterator[str]:
@@ -354,6 +412,7 @@ class AcpBackend:
         self._label = label
         self._variables = variables
         self._redactor = redactor
+        self._reports_usage = False  # whether it ever has
 
     def variables(self, provider: str | None) -> tuple[str, ...]:
         """The provider's key, and the variables the user adds."""
@@ -363,7 +422,9 @@ class AcpBackend:
         """Start the agent, have it answer, and stop it."""
         emit(AgentEvent("started"))
         token = new_token(self._label)
-        command, redactor = command_for(self._argv, request), self._redactor
+        # claude-agent-acp would retry for minutes, even if the key is wrong, and say nothing.
+        retries = {CLAUDE_RETRIES: request.env.get(CLAUDE_RETRIES, "5")}
+        command, redactor = command_for(self._argv, request, retries), self._redactor
         request.artifacts.mkdir(parents=True, exist_ok=True)
         with open_spool(command, "stdout") as out, open_spool(command, "stderr") as err:
             program = start_program(command, token, interactive=True)
@@ -371,10 +432,13 @@ class AcpBackend:
                 error = AgentError(ErrorKind.SPAWN, redactor.text(program))
                 return AgentResult(AgentStatus.ERROR, error=error, argv=self._argv)
             session = AcpSession(request, emit)
+            session.transcript.reports_usage = self._reports_usage
             with RedactionFilter(redactor, out.write) as stdout, RedactionFilter(redactor, err.write) as stderr:
                 connection = _Connection(program, session, stdout, stderr, request.limits.output_bytes)
                 try:
                     reason = await connection.converse(request.limits)
+                except TooManyFailures:
+                    return stopped_result(self._argv, request, session.transcript)
                 finally:
                     connection.hang_up()
                     try:
@@ -385,7 +449,8 @@ class AcpBackend:
             # How it exits after its answer is our doing and says nothing.
             code = 0 if session.transcript.ended else code
             finished = process_result(out, err, reason, code, duration=connection.child.duration)
-            return agent_result(self._argv, finished, session.transcript)
+            self._reports_usage |= session.transcript.usage is not None
+            return agent_result(self._argv, request, finished, session.transcript)
 
 
 class _Connection:
@@ -405,7 +470,8 @@ class _Connection:
         self._session = session
         self._peer = JsonRpcPeer(self._send, session.answer, session.notice)
         self._lines = LineSplitter(self._peer.read_line, longest_line)
-        self.child = ChildProcess(program, (stdout.feed, self._lines.feed), (stderr.feed,))
+        self._error_lines = LineSplitter(session.read_stderr, longest_line)
+        self.child = ChildProcess(program, (stdout.feed, self._lines.feed), (stderr.feed, self._error_lines.feed))
         self._pipe = cast(IO[bytes], program.stdin)
         self._stdin: asyncio.WriteTransport | None = None
 

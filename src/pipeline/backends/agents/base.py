@@ -7,12 +7,13 @@ with 0 after they were refused, cut off or killed.
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
@@ -36,7 +37,6 @@ from pipeline.engine.ports import (
 )
 
 Message = Mapping[str, Any]
-MissingFlags = Callable[[Mapping[str, str]], Awaitable[Collection[str]]]
 
 MALFORMED = (AttributeError, KeyError, TypeError, ValueError)  # what reading a message of an unexpected form raises
 _SIGNALS = MappingProxyType(  # exit codes by which a shell or a program reports the signal that ended it
@@ -47,6 +47,7 @@ _LAST_LINES = 5  # of an answer, in which a failed program may have printed its 
 _LONGEST_LINE = 2000
 _LONGEST_LABEL = 120
 _LONGEST_EXCERPT = 300
+MAX_FAILED_REQUESTS = 50  # in a row, after which a program that shows them is stopped
 _TELLING_ARGUMENTS = (  # what best describes a tool call, in this order
     *("command", "file_path", "filePath", "notebook_path", "dir_path", "path", "pattern", "query", "url"),
     *("description", "skill"),
@@ -59,6 +60,10 @@ class Invocation:
 
     arguments: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)  # on top of the request's
+
+
+class TooManyFailures(Exception):
+    """A program whose requests fail again and again, and that does not give up by itself."""
 
 
 @dataclass
@@ -74,11 +79,31 @@ class AgentTranscript:
     session: AgentSession | None = None
     denied: list[str] = field(default_factory=list)  # the tools it was refused
     version: str = ""
+    exit_kinds: ClassVar[Mapping[int, ErrorKind]] = MappingProxyType({})  # exit codes with a meaning of their own
+    last_failure: AgentError | None = None  # of the request that failed last, unless something succeeded since
+    failed_requests: int = 0  # in a row
+    retried_kind: ClassVar[ErrorKind] = ErrorKind.UNKNOWN  # of a failed request whose words name no kind
     _unfinished_line: str = ""
 
     def read(self, message: Message) -> Iterator[AgentEvent]:
         """Take the agent's next message and yield the events to show; messages of unknown types are ignored."""
         raise NotImplementedError
+
+    def read_stderr(self, line: str) -> Iterator[AgentEvent]:  # noqa: ARG002 - for those that report there
+        """Take the next line of standard error and yield the events to show."""
+        return iter(())
+
+    def follow(self, events: Iterable[AgentEvent], emit: Emit) -> None:
+        """Show events, and remember why requests fail; raises TooManyFailures if no other end is in sight."""
+        for event in events:
+            emit(event)
+            if event.kind == "retry":
+                self.failed_requests += 1
+                self.last_failure = AgentError(error_kind(event.text, default=self.retried_kind), event.text)
+            elif event.kind in ("text", "tool_start", "tool_end"):
+                self.failed_requests, self.last_failure = 0, None
+        if self.failed_requests > MAX_FAILED_REQUESTS:
+            raise TooManyFailures
 
     def finish(self, stderr: str) -> None:
         """Settle the final state; `stderr` is the end of the program's standard error."""
@@ -102,6 +127,14 @@ class MessageModel(BaseModel):
     model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True)
 
 
+@dataclass
+class Reservation:
+    """What one run of a program has for itself."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    session: AgentSession | None = None  # that the run left, once it has ended
+
+
 class AgentProgram(ABC):
     """What is particular to one command-line agent."""
 
@@ -119,6 +152,11 @@ class AgentProgram(ABC):
     @abstractmethod
     def invocation(self, request: AgentRequest, extra: tuple[str, ...]) -> Invocation:
         """How to start it for a request; `extra` are arguments added by the user."""
+
+    @contextmanager
+    def reserve(self, request: AgentRequest) -> Iterator[Reservation]:  # noqa: ARG002 - for those that need it
+        """Hold what runs of this program cannot share while one of them runs."""
+        yield Reservation()
 
     @abstractmethod
     def transcript(self, used_before: Usage | None) -> AgentTranscript:
@@ -144,21 +182,31 @@ def local_now() -> datetime:
     return datetime.now().astimezone()
 
 
+class ProgramFlags(Protocol):
+    """What is known of the flags of an installed program."""
+
+    async def missing(self, env: Mapping[str, str]) -> Collection[str]:
+        """The flags that the program lacks."""
+
+    def forget(self) -> None:
+        """Drop what is known: the program is asked again."""
+
+
 class ProgramBackend:
-    """Runs a command-line agent. `missing_flags` says which of its flags the installed program lacks."""
+    """Runs a command-line agent. `flags` knows which of its flags the installed program lacks."""
 
     def __init__(
         self,
         agent: AgentProgram,
         processes: Processes,
         override: AgentOverride = _NO_OVERRIDE,
-        missing_flags: MissingFlags | None = None,
+        flags: ProgramFlags | None = None,
     ) -> None:
         self.name = agent.name
         self._agent = agent
         self._processes = processes
         self._override = override
-        self._missing_flags = missing_flags
+        self._flags = flags
         self._missing: Collection[str] | None = None
 
     def variables(self, provider: str | None) -> Collection[str]:
@@ -168,14 +216,24 @@ class ProgramBackend:
     async def run(self, request: AgentRequest, emit: Emit) -> AgentResult:
         """Run the program, read what it prints and judge how it ended."""
         emit(AgentEvent("started"))
+        with self._agent.reserve(request) as held:
+            result = await self._run(request, held.env, emit)
+            held.session = result.session
+        if result.error and result.error.kind is ErrorKind.BAD_FLAG:  # what it said about its flags is out of date
+            self._missing = None
+            if self._flags:
+                self._flags.forget()
+        return result
+
+    async def _run(self, request: AgentRequest, env: Mapping[str, str], emit: Emit) -> AgentResult:
         invocation = self._agent.invocation(request, self._override.extra)
         argv = (*(self._override.program or (self.name,)), *(self._override.arguments or invocation.arguments))
         if self._missing is None:
-            self._missing = await self._missing_flags(request.env) if self._missing_flags else ()
+            self._missing = await self._flags.missing(request.env) if self._flags else ()
         if missing := [flag for flag in self._missing if flag in argv]:
             problem = f'the installed "{argv[0]}" does not support {", ".join(missing)}'
             help = "install a newer version, or set its arguments in the settings"
-            return AgentResult(AgentStatus.ERROR, error=AgentError(ErrorKind.CONFIG, f"{problem}; {help}"), argv=argv)
+            return AgentResult(AgentStatus.ERROR, error=AgentError(ErrorKind.BAD_FLAG, f"{problem}; {help}"), argv=argv)
         transcript = self._agent.transcript(request.session.used if request.session else _NOTHING_USED)
         unreadable: list[AgentError] = []
 
@@ -193,14 +251,20 @@ class ProgramBackend:
                 problem = f'"{self.name}" printed a malformed message ({type(error).__name__}): {excerpt}'
                 unreadable.append(AgentError(ErrorKind.PROTOCOL, problem))
                 return
-            for event in events:
-                emit(event)
+            transcript.follow(events, emit)
 
-        finished = await self._processes.run(command_for(argv, request, invocation.env), read_line)
+        def read_error_line(line: bytes) -> None:
+            transcript.follow(transcript.read_stderr(line.decode(errors="replace")), emit)
+
+        command = command_for(argv, request, {**invocation.env, **env})
+        try:
+            finished = await self._processes.run(command, read_line, read_error_line)
+        except TooManyFailures:
+            return stopped_result(argv, request, transcript)
         transcript.finish(finished.stderr_tail)
         if unreadable:  # the lost message could be the one that mattered
             transcript.error = unreadable[0]
-        return agent_result(argv, finished, transcript)
+        return agent_result(argv, request, finished, transcript)
 
 
 def command_for(
@@ -219,14 +283,18 @@ def command_for(
     )
 
 
-def agent_result(argv: tuple[str, ...], finished: ProcessResult, transcript: AgentTranscript) -> AgentResult:
+def agent_result(
+    argv: tuple[str, ...], request: AgentRequest, finished: ProcessResult, transcript: AgentTranscript
+) -> AgentResult:
     """Judge a run: by our own limits, then by what the agent reported, its exit code, and whether it answered."""
     status, error = AgentStatus.OK, None
     match finished.ending:
         case ExitReason.TIMEOUT:
             status = AgentStatus.TIMEOUT
+            error = _slow_error(transcript, ErrorKind.TIMEOUT)
         case ExitReason.IDLE:
             status = AgentStatus.IDLE
+            error = _slow_error(transcript, ErrorKind.SILENT)
         case ExitReason.SPAWN_ERROR:
             error = AgentError(ErrorKind.SPAWN, finished.message)
         case _:
@@ -234,6 +302,8 @@ def agent_result(argv: tuple[str, ...], finished: ProcessResult, transcript: Age
     if error:
         status = AgentStatus.ERROR
         error = error if error.message else replace(error, message=f'"{argv[0]}" failed without an error message')
+        if error.kind is ErrorKind.NOT_FOUND and request.model and request.model not in error.message:
+            error = replace(error, message=f'the model "{request.model}": {error.message}')
         error = with_retry_after(error, (*transcript.retry_hints, error.message, finished.stderr_tail), local_now())
     return AgentResult(
         status=status,
@@ -248,15 +318,37 @@ def agent_result(argv: tuple[str, ...], finished: ProcessResult, transcript: Age
     )
 
 
+def stopped_result(argv: tuple[str, ...], request: AgentRequest, transcript: AgentTranscript) -> AgentResult:
+    """The result of a program that was stopped because its requests kept failing."""
+    nowhere = request.artifacts
+    finished = ProcessResult(ExitReason.EXITED, None, 0.0, nowhere, nowhere, "", "")
+    last = transcript.last_failure or AgentError(ErrorKind.UNKNOWN, "")
+    message = f"stopped after {transcript.failed_requests} failed requests in a row: {last.message}"
+    transcript.error = replace(last, message=message)
+    return agent_result(argv, request, finished, transcript)
+
+
+def _slow_error(transcript: AgentTranscript, limit: ErrorKind) -> AgentError | None:
+    """Why a run reached a limit, if its last request failed; `limit` is the kind if that failure names none."""
+    last = transcript.last_failure
+    if last is None:
+        return None
+    kind = limit if last.kind is ErrorKind.UNKNOWN else last.kind
+    words = "it ran out of time" if limit is ErrorKind.TIMEOUT else "it fell silent"
+    return AgentError(kind, f"{words} after {transcript.failed_requests} failed requests: {last.message}")
+
+
 def _unreported_error(program: str, finished: ProcessResult, transcript: AgentTranscript) -> AgentError | None:
     """What is wrong with a run whose program reported no error itself."""
     code = finished.exit_code
     kind, said = _last_words(finished.stderr_tail, transcript.text)
+    if kind is ErrorKind.UNKNOWN and transcript.last_failure:
+        kind, said = transcript.last_failure.kind, f": {transcript.last_failure.message}"
     if finished.ending is ExitReason.SIGNAL or code in _SIGNALS:
         signal = _SIGNALS.get(code or 0) or finished.message
         return AgentError(ErrorKind.KILLED, f'"{program}" was killed by {signal}{said}')
     if code:
-        kind = ErrorKind.SPAWN if code in _NOT_STARTED else kind
+        kind = transcript.exit_kinds.get(code) or (ErrorKind.SPAWN if code in _NOT_STARTED else kind)
         return AgentError(kind, f'"{program}" exited with code {code}{said or " and printed no error"}')
     refused = kind if kind in (ErrorKind.AUTH, ErrorKind.QUOTA, ErrorKind.RATE_LIMIT) else None
     if not transcript.ended:

@@ -26,7 +26,7 @@ from pipeline.engine.outcome import Usage
 from pipeline.engine.ports import AgentError, AgentEvent, AgentRequest, AgentSession, ErrorKind
 from pipeline.language.model import Access
 
-_RETRIES = "CLAUDE_CODE_MAX_RETRIES"
+CLAUDE_RETRIES = "CLAUDE_CODE_MAX_RETRIES"
 _PROVIDER_SWITCHES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {  # without these it does not use the provider
         "bedrock": ("CLAUDE_CODE_USE_BEDROCK",),
@@ -55,7 +55,7 @@ class Claude(AgentProgram):
     )
     install = "npm install -g @anthropic-ai/claude-code"
     provider = "anthropic"
-    own_variables = ("CLAUDE_CONFIG_DIR", _RETRIES)
+    own_variables = ("CLAUDE_CONFIG_DIR", CLAUDE_RETRIES)
 
     def variables(self, provider: str | None) -> tuple[str, ...]:
         """The provider's key, the switch that makes it use that provider, and its own variables."""
@@ -72,7 +72,7 @@ class Claude(AgentProgram):
             *option("--resume", request.session.id if request.session else None),
         )
         # By default it retries for minutes, even if the key is wrong.
-        return Invocation((*arguments, *extra), {_RETRIES: request.env.get(_RETRIES, "5")})
+        return Invocation((*arguments, *extra), {CLAUDE_RETRIES: request.env.get(CLAUDE_RETRIES, "5")})
 
     def transcript(self, used_before: Usage | None) -> "ClaudeTranscript":
         """A transcript that subtracts what the session had used before."""
@@ -133,7 +133,7 @@ class _Result(MessageModel):
         elif self.subtype in ("error_max_turns", "error_max_budget_usd") or re.search(_NO_SESSION, message):
             kind = ErrorKind.CONFIG
         elif self.api_error == "connection_failed":
-            kind = ErrorKind.SERVER
+            kind = ErrorKind.NETWORK
         else:
             kind = error_kind(f"{self.api_error_type} {message}", self.api_error_status)
         return AgentError(kind, message)

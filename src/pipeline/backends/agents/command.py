@@ -31,4 +31,4 @@ class CommandBackend:
         answer = AgentTranscript(text=output[:limit].decode(errors="replace"), ended=True)
         if len(output) > limit:  # what follows is a note about the rest
             answer.error = AgentError(ErrorKind.PROTOCOL, f"the answer is longer than {limit:,} bytes")
-        return agent_result(self._argv, finished, answer)
+        return agent_result(self._argv, request, finished, answer)

@@ -49,12 +49,16 @@ _KIND_BY_TYPE = MappingProxyType(
 _KIND_BY_CODE = MappingProxyType(
     {41: ErrorKind.AUTH, 42: ErrorKind.INVALID, 52: ErrorKind.CONFIG, 55: ErrorKind.CONFIG}
 )
+_REFUSALS = (400, 401, 403, 404, 408, 429, 500, 502, 503, 504)
+# It also exits with the HTTP status of the provider's refusal, of which the system keeps one byte.
+_KIND_BY_EXIT = MappingProxyType({status % 256: error_kind("", status) for status in _REFUSALS} | _KIND_BY_CODE)
+_RETRY = re.compile(r"Attempt \d+ failed")  # on standard error, before it waits and asks again
 _KIND_BY_WORDS = (
     (ErrorKind.EMPTY, r"empty response|no final response text"),
     (ErrorKind.AUTH, r"must specify the \w+ environment variable|set an Auth method"),
     (ErrorKind.CONFIG, r"not running in a trusted directory"),
     (ErrorKind.INVALID, r"Error resuming session"),
-    (ErrorKind.SERVER, r"API Error: terminated"),  # the connection was lost
+    (ErrorKind.NETWORK, r"API Error: terminated"),  # the connection was lost
 )
 
 
@@ -145,6 +149,7 @@ class GeminiTranscript(AgentTranscript):
     told apart.
     """
 
+    exit_kinds = _KIND_BY_EXIT
     _tools: dict[str, str] = field(default_factory=dict)  # names by id
     _complaint: AgentError | None = None  # an error that it may still recover from
 
@@ -187,6 +192,11 @@ class GeminiTranscript(AgentTranscript):
                 if line.stats:
                     self.usage = line.stats.usage
                     yield AgentEvent("usage", usage=self.usage)
+
+    def read_stderr(self, line: str) -> Iterator[AgentEvent]:
+        """Take a report of a failed request; a stack trace follows it, which would push it out of the log's end."""
+        if _RETRY.match(line):
+            yield AgentEvent("retry", line.strip())
 
     def finish(self, stderr: str) -> None:
         """Without a result, its standard error may say why."""

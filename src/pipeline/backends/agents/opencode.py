@@ -4,10 +4,14 @@ Only a last step that ended with the reason "stop" is a good end. A refused perm
 and no answer.
 """
 
+import fcntl
 import json
+import os
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -19,11 +23,13 @@ from pipeline.backends.agents.base import (
     Invocation,
     Message,
     MessageModel,
+    Reservation,
     find_error,
     option,
     qualified_model,
     tool_call_label,
 )
+from pipeline.backends.environment import cache_directory
 from pipeline.backends.provider_errors import error_kind, truncated_answer
 from pipeline.engine.outcome import Usage
 from pipeline.engine.ports import AgentError, AgentEvent, AgentRequest, AgentSession, ErrorKind
@@ -31,6 +37,7 @@ from pipeline.errors import AwfError
 from pipeline.language.model import Access
 
 _CONFIG = "OPENCODE_CONFIG_CONTENT"
+_DATABASE = "OPENCODE_DB"
 _AGENT = "awf"
 _PERMISSION = MappingProxyType(
     {  # the last rule that matches a tool decides
@@ -38,6 +45,10 @@ _PERMISSION = MappingProxyType(
         Access.NONE: {"*": "deny"},
     }
 )
+_LOGGED = re.compile(r'level=ERROR .*?\berror(?:\.error)?="((?:[^"\\]|\\.)*)"')
+_UNEXPLAINED = "Check server logs for details"  # how its own message ends if only its log names the cause
+_HELP = re.compile(r"^ +(?:-\w, )?--[\w-]+ .*\[(?:string|boolean|array|number)\]", re.MULTILINE)
+_SLOTS = 64  # databases; more runs than that at once share the last one
 _REFUSED = r"rejected permission|rule which prevents|call unavailable tool"
 
 
@@ -48,7 +59,31 @@ class Opencode(AgentProgram):
     flags = ("--format", "--dir", "--model", "--variant", "--agent", "--session")
     help = ("run", "--help")
     install = "npm install -g opencode-ai"
-    own_variables = (_CONFIG, "OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "OPENCODE_DISABLE_MODELS_FETCH")
+    own_variables = (_CONFIG, "OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", _DATABASE, "OPENCODE_DISABLE_MODELS_FETCH")
+
+    def __init__(self) -> None:
+        self._slots: dict[str, int] = {}  # by session
+
+    @contextmanager
+    def reserve(self, request: AgentRequest) -> Iterator[Reservation]:
+        """A database that no other run uses: two that create or migrate one at once make each other fail.
+
+        The first run gets the user's own, and a session is continued in the database that holds it.
+        """
+        cache = cache_directory(request.env) / "opencode"
+        with suppress(OSError):
+            cache.mkdir(parents=True, exist_ok=True)
+        if not request.env.keys() & {"HOME", "XDG_CACHE_HOME"} or not os.access(cache, os.W_OK):
+            yield Reservation()
+            return
+        known = self._slots.get(request.session.id) if request.session else None
+        with ExitStack() as stack:
+            slots = range(_SLOTS) if known is None else (known,)
+            slot = next((number for number in slots if _lock(cache / f"{number}.lock", stack)), slots[-1])
+            held = Reservation({_DATABASE: str(cache / f"{slot}.db")} if slot else {})
+            yield held
+            if held.session:
+                self._slots[held.session.id] = slot
 
     def invocation(self, request: AgentRequest, extra: tuple[str, ...]) -> Invocation:
         """The user's configuration, with less access if need be: its own `plan` agent still runs commands."""
@@ -66,7 +101,8 @@ class Opencode(AgentProgram):
         if not isinstance(config, dict):
             raise AwfError(f"{_CONFIG} is not a JSON object", help="fix or unset it")
         config |= {"share": "disabled", "autoupdate": False}
-        env = {"OPENCODE_DISABLE_AUTOUPDATE": "1"}
+        # Without its log it is silent while it retries, which it does for ever, and says nothing of an unknown model.
+        env = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_PRINT_LOGS": "1", "OPENCODE_LOG_LEVEL": "ERROR"}
         if permission := _PERMISSION.get(request.access):
             # Its configuration files are merged key by key, so one that allows "bash" would override our "*". The rules
             # of an agent come after all of them. The project's own files and plugins may be hostile and are left out.
@@ -138,6 +174,8 @@ class OpencodeTranscript(AgentTranscript):
     _texts: list[str] = field(default_factory=list)  # of the last step
     _reason: str = ""  # why the last step ended; empty while it runs
     _refused: bool = False  # whether a tool of the last step was
+    _logged: str = ""  # the last error in its log
+    retried_kind = ErrorKind.SERVER  # it gives up at once on anything else
 
     def read(self, message: Message) -> Iterator[AgentEvent]:
         """Take the next line."""
@@ -171,10 +209,19 @@ class OpencodeTranscript(AgentTranscript):
                 self.retry_hints = (json.dumps(fault.data.response_headers), json.dumps(fault.data.response_body))
                 yield AgentEvent("warning", text)
 
+    def read_stderr(self, line: str) -> Iterator[AgentEvent]:
+        """Take a line of its log; a failed request is retried, except for that of a session's title."""
+        if found := _LOGGED.search(line):
+            self._logged = found[1]
+            if 'message="stream error"' in line and "small=true" not in line:
+                yield AgentEvent("retry", self._logged)
+
     def finish(self, stderr: str) -> None:
-        """Take the texts of the last step; a missing session is reported on standard error only."""
+        """Take the texts of the last step; a missing session or a bad flag is reported on standard error only."""
         self.text = "\n".join(self._texts)
         self.ended = self._reason == "stop"
+        if self.error and self.error.message.endswith((_UNEXPLAINED, f"{_UNEXPLAINED}.")) and self._logged:
+            self.error = AgentError(error_kind(self._logged), self._logged)
         if self.error or self.ended:
             return
         match self._reason:
@@ -189,6 +236,20 @@ class OpencodeTranscript(AgentTranscript):
                 self.error = AgentError(ErrorKind.DENIED, 'the provider filtered the answer ("content-filter")')
             case _:
                 self.error = find_error(stderr, "Session not found", ErrorKind.INVALID)
+                if not self.error and not self.session and _HELP.search(stderr):
+                    self.error = AgentError(
+                        ErrorKind.BAD_FLAG, '"opencode" printed its help: it lacks one of its flags'
+                    )
+
+
+def _lock(path: Path, stack: ExitStack) -> bool:
+    """Lock a file until the stack is closed; False if another run holds it."""
+    file = stack.enter_context(path.open("ab"))
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _part(message: Message) -> _Part:

@@ -20,7 +20,6 @@ from pipeline.backends.agents.base import (
     MessageModel,
     find_error,
     option,
-    qualified_model,
     tool_call_label,
 )
 from pipeline.backends.provider_errors import error_kind, truncated_answer
@@ -48,7 +47,9 @@ class Pi(AgentProgram):
 
     def invocation(self, request: AgentRequest, extra: tuple[str, ...]) -> Invocation:
         """With `--no-approve` it does not load extensions of the project it works on, which are somebody's code."""
-        model = option("--model", qualified_model(request)) or option("--provider", request.provider)
+        # It rejects a provider without a model. A model's own name may hold a slash: openrouter's "anthropic/claude".
+        name, provider = (request.model or "").removeprefix(f"{request.provider}/"), request.provider
+        model = (*option("--provider", provider), "--model", name) if name else ()
         arguments = (
             *("--print", "--mode", "json", "--no-approve"),
             *_ACCESS[request.access],
@@ -103,7 +104,7 @@ class _Answer(MessageModel):
                 return None
             case "error":
                 if re.search(r"[Ss]tream ended|terminated", self.error_message):  # the connection was lost
-                    return AgentError(ErrorKind.SERVER, self.error_message)
+                    return AgentError(ErrorKind.NETWORK, self.error_message)
                 status = re.match(r"([45]\d\d)\b", self.error_message)  # "429: {...}"
                 kind = error_kind(self.error_message, int(status[1]) if status else None)
                 return AgentError(kind, self.error_message)

@@ -86,7 +86,7 @@ class PydanticAgent:
     async def run(self) -> AgentResult:
         """Call the model until it has answered, within the request's limits; usage is reported even on failure."""
         used, limits = RunUsage(), self._request.limits
-        result = _failed(AgentError(ErrorKind.SERVER, "the model's provider timed out"))
+        result = _failed(AgentError(ErrorKind.NETWORK, "the model's provider timed out"))
         with suppress(TimeoutError):
             async with asyncio.timeout(limits.timeout) as whole, asyncio.timeout(limits.idle) as self._idle:
                 result = await self._call(used)
@@ -177,7 +177,7 @@ def _agent_error(error: exceptions.AgentRunError) -> AgentError:
         case exceptions.ModelHTTPError():
             return AgentError(error_kind(message, error.status_code), message, error.retry_after)
         case exceptions.ModelConnectionError():
-            return AgentError(ErrorKind.SERVER, message, error.retry_after)
+            return AgentError(ErrorKind.NETWORK, message, error.retry_after)
         case exceptions.ModelAPIError():
             return AgentError(error_kind(message), message, error.retry_after)
         case exceptions.ContentFilterError():

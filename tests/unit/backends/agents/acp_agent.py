@@ -66,7 +66,7 @@ class Agent:
         if self.options.silent:
             self.wait()
         told = {"protocolVersion": self.options.speaks, "agentCapabilities": {"loadSession": self.options.load}}
-        return {"result": {**told, "agentInfo": {"name": "test", "version": "1.2"}}}
+        return {"result": {**told, "agentInfo": {"name": self.options.name, "version": "1.2"}}}
 
     def on_session_new(self, params: dict[str, Any]) -> dict[str, Any]:
         assert Path(params["cwd"]).is_absolute()
@@ -147,7 +147,10 @@ class Agent:
     def do_stop(self, reason: str) -> None:
         self.stop["stopReason"] = reason
 
-    def do_usage(self, usage: dict[str, int]) -> None:
+    def do_update(self, kind: str, fields: dict[str, Any]) -> None:
+        self.update(kind, **fields)
+
+    def do_usage(self, usage: dict[str, int] | None) -> None:
         self.stop["usage"] = usage
 
     def do_cost(self, amount: float) -> None:
@@ -242,6 +245,7 @@ def main() -> None:
     parser.add_argument("--silent", action="store_true")
     parser.add_argument("--garbage", action="store_true")
     parser.add_argument("--load", action="store_true")
+    parser.add_argument("--name", default="test")
     parser.add_argument("--speaks", type=int, default=1)
     parser.add_argument("--offers", default="{}")
     options = parser.parse_args()

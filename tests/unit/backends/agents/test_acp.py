@@ -67,10 +67,81 @@ def test_the_answer_is_what_is_said_after_the_last_tool_call(bench: Bench) -> No
     assert (result.version, result.session, result.exit_code) == ("1.2", None, 0)
     assert [(event.kind, event.text) for event in events] == [
         ("started", ""),
-        *(("text", line) for line in ("pi v1", "---")),
         *(("tool_start", "Write a"), ("tool_end", "Write a")),
         *(("text", line) for line in ("done", "all")),
     ]
+
+
+# What real adapters sent as their answer, by their name.
+PI, CODEX, CLAUDE = "pi-acp", "@agentclientprotocol/codex-acp", "@agentclientprotocol/claude-agent-acp"
+BANNER = "pi v0.87.1\n---\n"
+WARNING = "Warning: Model metadata for `gpt-5` not found. Defaulting to fallback metadata; this can cause issues.\n\n"
+DEMAND = "We’re currently experiencing high demand, which may cause temporary errors.\n\n"
+MISSING = "unexpected status 404 Not Found: no such model, url: http://127.0.0.1:1/v1/responses\n\n"
+SPENT = {"inputTokens": 100, "outputTokens": 20, "totalTokens": 120}
+UNSPENT = {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}
+
+
+@pytest.mark.parametrize(
+    ("name", "chunks", "usage", "kind"),
+    [
+        (PI, [BANNER], None, ErrorKind.EMPTY),  # after 401 and after an empty answer
+        (PI, [BANNER, "Retrying (attempt 1/3, waiting 2s)...", "Retry finished, resuming."], None, ErrorKind.EMPTY),
+        (PI, [BANNER, "API Error: 401 wrong key"], None, ErrorKind.AUTH),
+        (CODEX, [WARNING, DEMAND], None, ErrorKind.SERVER),
+        (CODEX, [WARNING, MISSING], None, ErrorKind.NOT_FOUND),
+        (CODEX, [WARNING], SPENT, ErrorKind.EMPTY),
+        (CODEX, [WARNING, "something that no model said"], None, ErrorKind.EMPTY),
+        (CLAUDE, ["Failed to authenticate. API Error: 401 wrong key"], UNSPENT, ErrorKind.AUTH),
+        ("OpenCode", ["something that no model said"], UNSPENT, ErrorKind.EMPTY),
+    ],
+)
+def test_an_answer_that_no_model_gave_is_an_error(
+    bench: Bench, name: str, chunks: list[str], usage: dict[str, int] | None, kind: ErrorKind
+) -> None:
+    """A banner, a warning or an error text of an adapter that ends its turn as if all were well."""
+    steps: list[list[Any]] = [["say", chunk] for chunk in chunks]
+    result = ask(bench, *steps, ["usage", usage], flags=("--name", name))
+    assert error_of(result)[0] is kind
+
+
+@pytest.mark.parametrize(("name", "besides"), [(PI, BANNER), (CODEX, WARNING)])
+def test_what_an_adapter_says_besides_is_not_part_of_the_answer(bench: Bench, name: str, besides: str) -> None:
+    """The answer is the model's alone."""
+    steps = [["say", besides], ["say", "Error: "], ["say", "fixed"], ["usage", SPENT]]
+    result = ask(bench, *steps, flags=("--name", name))
+    assert (result.status, result.text) == (AgentStatus.OK, "Error: fixed")
+
+
+def test_an_agent_that_has_reported_usage_is_expected_to_do_so_again(bench: Bench) -> None:
+    """Whatever its name."""
+    agent = backend(bench)
+    answers = [[["say", "fine"], ["usage", SPENT]], [["say", "fine"]]]
+    results = [asyncio.run(agent.run(request(bench, steps), lambda _: None)) for steps in answers]
+    assert [result.status for result in results] == [AgentStatus.OK, AgentStatus.ERROR]
+    assert error_of(results[1])[0] is ErrorKind.EMPTY
+
+
+def test_retries_of_claude_are_bounded(bench: Bench) -> None:
+    """Otherwise its adapter is silent for minutes after a refused key; what the user says precedes."""
+    name = "CLAUDE_CODE_MAX_RETRIES"
+    assert ask(bench, ["env", name]).text == "5"
+    assert ask(bench, ["env", name], env={"PATH": PATH, name: "1"}).text == "1"
+
+
+def test_a_silent_agent_keeps_the_cause_of_its_last_failed_request(bench: Bench) -> None:
+    """What it retried is why it was silent."""
+    error = {"willRetry": True, "message": "Reconnecting... 1/5", "additionalDetails": "unexpected status 503"}
+    steps = [["update", "session_info_update", {"_meta": {"codex": {"error": error}}}], ["wait"]]
+    kind, words = error_of(ask(bench, *steps, limits=RequestLimits(idle=0.5)))
+    assert (kind, "status 503" in words) == (ErrorKind.SERVER, True)
+
+
+def test_an_agent_whose_requests_keep_failing_is_stopped(bench: Bench) -> None:
+    """It is not waited for until a limit is reached."""
+    retries = [["complain", f"Attempt {number} failed with status 429. Retrying"] for number in range(60)]
+    kind, words = error_of(ask(bench, *retries, ["wait"]))
+    assert (kind, "51 failed requests" in words) == (ErrorKind.RATE_LIMIT, True)
 
 
 def test_an_agent_that_has_answered_may_exit_by_itself(bench: Bench) -> None:
@@ -386,7 +457,7 @@ def test_the_model_is_chosen_where_it_is_offered(bench: Bench) -> None:
     older = ("--offers", json.dumps({"models": {"availableModels": [{"modelId": "large"}]}}))
     assert json.loads(ask(bench, ["settings"], flags=older, model="large").text)[1:] == ["large"]
     kind, words = error_of(ask(bench, flags=offers, model="huge"))
-    assert (kind, words) == (ErrorKind.CONFIG, 'the agent does not offer the model "huge", only small, large')
+    assert (kind, words) == (ErrorKind.NOT_FOUND, 'the agent does not offer the model "huge", only small, large')
 
 
 def test_a_choice_that_is_not_offered_is_a_warning(bench: Bench) -> None:

@@ -40,7 +40,7 @@ def test_only_the_last_result_counts() -> None:
         ({"api_error_status": 429, "api_error_type": "rate_limit_error"}, ErrorKind.RATE_LIMIT),
         ({"api_error_status": 529, "api_error_type": "overloaded_error"}, ErrorKind.SERVER),
         ({"api_error_status": None, "api_error_type": "overloaded_error"}, ErrorKind.SERVER),
-        ({"api_error_status": None, "api_error": "connection_failed"}, ErrorKind.SERVER),
+        ({"api_error_status": None, "api_error": "connection_failed"}, ErrorKind.NETWORK),
         ({"terminal_reason": "aborted_tools"}, ErrorKind.KILLED),
         ({"terminal_reason": "aborted_streaming", "is_error": False}, ErrorKind.KILLED),
         ({"subtype": "error_during_execution", "is_error": False}, ErrorKind.UNKNOWN),

@@ -69,7 +69,7 @@ def body(**error: object) -> str:
 @pytest.mark.parametrize(
     ("message", "kind", "shown"),
     [
-        (body(type="invalid_request_error", code="model_not_found"), ErrorKind.INVALID, "no"),
+        (body(type="invalid_request_error", code="model_not_found"), ErrorKind.NOT_FOUND, "no"),
         (body(type="invalid_request_error", code="invalid_api_key"), ErrorKind.AUTH, "no"),
         (body(code="rate_limit_exceeded"), ErrorKind.RATE_LIMIT, "no"),
         (body(message="at most 500 tokens"), ErrorKind.INVALID, "at most 500 tokens"),
@@ -78,14 +78,14 @@ def body(**error: object) -> str:
         ('{"why": 1}', ErrorKind.INVALID, '{"why": 1}'),
         ("[400]", ErrorKind.INVALID, "[400]"),  # not a provider's answer: judged by its words
         ("[" * 100_000, ErrorKind.UNKNOWN, "[" * 100_000),
-        ("unexpected status 404 Not Found: 500 models, none yours", ErrorKind.INVALID, None),
+        ("unexpected status 404 Not Found: 500 models, none yours", ErrorKind.NOT_FOUND, None),
         ("unexpected status 503 Service Unavailable: usage limit", ErrorKind.SERVER, None),
         ("You've hit your usage limit. Try again later.", ErrorKind.QUOTA, None),
         ("Quota exceeded. Check your plan and billing details.", ErrorKind.QUOTA, None),
         ("Selected model is at capacity. Please try a different model.", ErrorKind.SERVER, None),
-        ("stream disconnected before completion: it was cut", ErrorKind.SERVER, None),
+        ("stream disconnected before completion: it was cut", ErrorKind.NETWORK, None),
         ("Codex ran out of room in the model's context window.", ErrorKind.INVALID, None),
-        ("Connection failed: error sending request", ErrorKind.SERVER, None),
+        ("Connection failed: error sending request", ErrorKind.NETWORK, None),
         ("Your access token was revoked. Please log out and sign in again.", ErrorKind.AUTH, None),
         ("something else", ErrorKind.UNKNOWN, None),
         ({"not": "words"}, ErrorKind.UNKNOWN, '"codex" failed without an error message'),

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.backends.agents.transcripts import events_of, printing, request, result_of
 
+from pipeline.backends.agents.base import MAX_FAILED_REQUESTS
 from pipeline.backends.agents.gemini import Gemini
 from pipeline.engine.outcome import Usage
 from pipeline.engine.ports import AgentEvent, AgentStatus, ErrorKind
@@ -51,7 +52,7 @@ def end(status: str = "success", **fields: object) -> dict[str, Any]:
 )
 def test_standard_error_explains_a_run_that_did_not_begin(stderr: str, kind: ErrorKind) -> None:
     """In plain words, even if JSON lines were asked for."""
-    error = result_of(Gemini(), printing(code=41, stderr=stderr)).error
+    error = result_of(Gemini(), printing(code=1, stderr=stderr)).error
     assert error is not None
     assert error.kind is kind
 
@@ -67,7 +68,7 @@ def test_standard_error_explains_a_run_that_did_not_begin(stderr: str, kind: Err
         ({"type": "unknown", "message": '[API Error: {"error":{"code": 429}}]'}, ErrorKind.RATE_LIMIT),
         ({"type": "unknown", "message": '[API Error: {"error":{"code":503}}]'}, ErrorKind.SERVER),
         ({"type": "unknown", "message": "too many requests"}, ErrorKind.RATE_LIMIT),
-        ({"type": "unknown", "message": "[API Error: terminated]"}, ErrorKind.SERVER),
+        ({"type": "unknown", "message": "[API Error: terminated]"}, ErrorKind.NETWORK),
         ({"type": "FatalTurnLimitedError", "message": "Reached max session turns"}, ErrorKind.UNKNOWN),
     ],
 )
@@ -179,3 +180,51 @@ def test_less_access_is_a_policy(tmp_path: Path, access: Access, rules: list[dic
     """Plan mode alone would not hold: the agent may leave it by itself."""
     Gemini().invocation(request(access=access, artifacts=tmp_path), ())
     assert tomllib.loads((tmp_path / "gemini-policy.toml").read_text("utf-8")) == {"rule": rules}
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(41, ErrorKind.AUTH), (401 % 256, ErrorKind.AUTH), (429 % 256, ErrorKind.RATE_LIMIT), (1, ErrorKind.UNKNOWN)],
+)
+def test_an_exit_code_has_its_kind(code: int, kind: ErrorKind) -> None:
+    """Even if the program prints nothing: 41 means no key, and a refusal's status is cut to one byte."""
+    error = result_of(Gemini(), printing(code=code)).error
+    assert error is not None
+    assert error.kind is kind
+
+
+def failed_attempts(count: int) -> str:
+    """The standard error of a run whose requests failed, each with a stack trace."""
+    trace = "    at async retryWithBackoff (chunk.js:1:1)\n" * 50
+    return "".join(
+        f"Attempt {n} failed with status 429. Retrying with backoff...\n{trace}" for n in range(1, count + 1)
+    )
+
+
+def test_a_slow_failure_keeps_its_cause() -> None:
+    """A run that reaches a limit while it retries failed for the reason of its last request."""
+    result = result_of(Gemini(), printing(stderr=failed_attempts(3), timed_out=True))
+    assert result.status is AgentStatus.ERROR
+    assert result.error is not None
+    assert (result.error.kind, "status 429" in result.error.message) == (ErrorKind.RATE_LIMIT, True)
+
+
+def test_progress_ends_a_series_of_failures() -> None:
+    """A run that is slow for another reason timed out."""
+    transcript = Gemini().transcript(None)
+    shown: list[AgentEvent] = []
+    transcript.follow(
+        transcript.read_stderr("Attempt 1 failed with status 500. Retrying with backoff..."), shown.append
+    )
+    assert transcript.last_failure is not None
+    transcript.follow(transcript.read(piece("so far\n")), shown.append)
+    assert (transcript.last_failure, transcript.failed_requests) == (None, 0)
+    assert [event.kind for event in shown] == ["retry", "text"]
+
+
+@pytest.mark.parametrize(("count", "stopped"), [(MAX_FAILED_REQUESTS, False), (MAX_FAILED_REQUESTS + 9, True)])
+def test_a_program_whose_requests_keep_failing_is_stopped(count: int, *, stopped: bool) -> None:
+    """After more than fifty failed requests in a row it is stopped, with the cause."""
+    result = result_of(Gemini(), printing(stderr=failed_attempts(count)))
+    assert result.error is not None
+    assert (result.error.kind is ErrorKind.RATE_LIMIT, "51 failed requests" in result.error.message) == (True, stopped)

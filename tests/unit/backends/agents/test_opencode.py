@@ -124,7 +124,10 @@ def test_a_coding_agent_has_the_rules_of_the_user() -> None:
     """By default it may do everything inside its directory; it neither shares nor updates itself."""
     assert config() == {"share": "disabled", "autoupdate": False}
     env = Opencode().invocation(request(), ()).env
-    assert set(env) == {"OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_CONFIG_CONTENT"}
+    assert set(env) == {
+        *("OPENCODE_DISABLE_AUTOUPDATE", "OPENCODE_CONFIG_CONTENT"),
+        *("OPENCODE_PRINT_LOGS", "OPENCODE_LOG_LEVEL"),
+    }
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,9 @@ def answer(text: str = "", reason: str = "stop", **fields: object) -> dict[str, 
     ("lines", "kind"),
     [
         ((answer("half", "error", errorMessage="400: bad"), SETTLED), ErrorKind.INVALID),
-        ((answer("half", "error", errorMessage="connection refused"), SETTLED), ErrorKind.SERVER),
-        ((answer("half", "error", errorMessage="Stream ended without finish_reason"), SETTLED), ErrorKind.SERVER),
-        ((answer("half", "error", errorMessage="terminated"), SETTLED), ErrorKind.SERVER),
+        ((answer("half", "error", errorMessage="connection refused"), SETTLED), ErrorKind.NETWORK),
+        ((answer("half", "error", errorMessage="Stream ended without finish_reason"), SETTLED), ErrorKind.NETWORK),
+        ((answer("half", "error", errorMessage="terminated"), SETTLED), ErrorKind.NETWORK),
         ((answer("half", "error", errorMessage="a list of 4299 things"), SETTLED), ErrorKind.UNKNOWN),
         ((answer("half", "aborted"), SETTLED), ErrorKind.KILLED),
         ((answer("half", "deferred"), SETTLED), ErrorKind.UNKNOWN),
@@ -93,6 +93,19 @@ def test_a_tool_without_a_telling_argument_is_named() -> None:
     assert events_of(Pi(), printing(line)) == [AgentEvent("tool_start", "think")]
 
 
-def test_a_provider_alone_can_be_named() -> None:
-    """Its own choice of a model is taken."""
-    assert Pi().invocation(request(provider="openai"), ()).arguments[-2:] == ("--provider", "openai")
+@pytest.mark.parametrize(
+    ("provider", "model", "named"),
+    [
+        ("openai", None, ()),
+        (None, "m", ("--model", "m")),
+        ("openai", "m", ("--provider", "openai", "--model", "m")),
+        ("openai", "openai/m", ("--provider", "openai", "--model", "m")),
+        ("openrouter", "anthropic/m", ("--provider", "openrouter", "--model", "anthropic/m")),
+    ],
+)
+def test_a_provider_is_named_together_with_a_model(
+    provider: str | None, model: str | None, named: tuple[str, ...]
+) -> None:
+    """Alone it is rejected."""
+    arguments = Pi().invocation(request(provider=provider, model=model), ()).arguments
+    assert arguments == ("--print", "--mode", "json", "--no-approve", *named)

@@ -275,7 +275,7 @@ def ask_provider(bench: Bench, provider: str, env: dict[str, str], **options: An
     [
         (401, ErrorKind.AUTH),
         (403, ErrorKind.AUTH),
-        (404, ErrorKind.INVALID),
+        (404, ErrorKind.NOT_FOUND),
         (429, ErrorKind.RATE_LIMIT),
         (500, ErrorKind.SERVER),
         (400, ErrorKind.INVALID),
@@ -311,12 +311,12 @@ def test_a_quota_that_is_used_up_is_no_rate_limit(bench: Bench) -> None:
     assert "You exceeded your current quota" in words
 
 
-def test_an_unreachable_provider_is_a_server_error(bench: Bench) -> None:
+def test_an_unreachable_provider_is_a_network_error(bench: Bench) -> None:
     """Nothing listens."""
     with loopback(200, b"") as address:
         pass
     result = ask_provider(bench, "openai", {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": address})
-    assert error_of(result)[0] is ErrorKind.SERVER
+    assert error_of(result)[0] is ErrorKind.NETWORK
 
 
 def test_a_malformed_answer_is_an_error(bench: Bench) -> None:

@@ -30,11 +30,14 @@ class Transcript:
     code: int = 0
     timed_out: bool = False
 
-    async def run(self, command: ProcessCommand, on_line: OnLine | None = None) -> ProcessResult:
+    async def run(
+        self, command: ProcessCommand, on_line: OnLine | None = None, on_error_line: OnLine | None = None
+    ) -> ProcessResult:
         """Print everything at once and exit."""
-        for line in self.stdout.encode().split(b"\n"):
-            if on_line:
-                on_line(line)
+        for text, take in ((self.stdout, on_line), (self.stderr, on_error_line)):
+            for line in text.encode().split(b"\n"):
+                if take:
+                    take(line)
         ending, message = ExitReason.EXITED, ""
         if self.timed_out:
             ending = ExitReason.TIMEOUT
