@@ -13,17 +13,17 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, STDOUT, CompletedProcess, Popen, TimeoutExpired
 from typing import IO
 
 from pipeline.backends.process_tree import MARKER, stop_process_tree
-from pipeline.backends.spool import LineSplitter, RedactionFilter, Spool
-from pipeline.engine.ports import ExitReason, OnLine, ProcessCommand, ProcessResult
+from pipeline.backends.spool import LineSplitter, RedactionFilter, Spool, TextJoiner
+from pipeline.engine.ports import ExitReason, FindPiece, OnLine, ProcessCommand, ProcessResult
 from pipeline.redaction import PATTERNS_ONLY, Redactor
 
 Sink = Callable[[bytes], None]
@@ -174,11 +174,15 @@ class LocalProcesses:
             program = start_program(command, token)
             if isinstance(program, str):
                 return process_result(out, err, ExitReason.SPAWN_ERROR, message=self._redactor.text(program))
-            with (
-                RedactionFilter(self._redactor, out.write, lines.feed) as stdout,
-                RedactionFilter(self._redactor, err.write, error_lines.feed) as stderr,
-            ):
-                child = ChildProcess(program, (stdout.feed,), (stderr.feed,))
+            with ExitStack() as stack:
+                stdout: tuple[Sink, ...]
+                if command.find_piece:  # then what is kept differs from what is read
+                    kept = stack.enter_context(open_log(out, self._redactor, command.find_piece))
+                    stdout = (kept, stack.enter_context(RedactionFilter(self._redactor, lines.feed)).feed)
+                else:
+                    stdout = (stack.enter_context(RedactionFilter(self._redactor, out.write, lines.feed)).feed,)
+                stderr = stack.enter_context(RedactionFilter(self._redactor, err.write, error_lines.feed))
+                child = ChildProcess(program, stdout, (stderr.feed,))
                 reason, code = await self._watch(child, command, token)
             lines.finish()
             error_lines.finish()
@@ -233,6 +237,17 @@ async def run_uninterrupted(stop: Callable[[], None]) -> None:
 def open_spool(command: ProcessCommand, stream: str) -> Spool:
     """The file in the command's artifacts that keeps one of its streams."""
     return Spool(command.artifacts / f"{stream}.log", command.output_bytes)
+
+
+@contextmanager
+def open_log(spool: Spool, redactor: Redactor, find_piece: FindPiece | None) -> Iterator[Sink]:
+    """What takes the output of a program for its file, and keeps secrets out of it, whole or in pieces of a text."""
+    with RedactionFilter(redactor, spool.write) as lines:
+        if find_piece is None:
+            yield lines.feed
+        else:
+            with TextJoiner(redactor, find_piece, lines.feed) as joined:
+                yield joined.feed
 
 
 def start_program(command: ProcessCommand, token: str, *, interactive: bool = False) -> Popen[bytes] | str:

@@ -3,11 +3,14 @@
 In memory are only the last lines and the line being read.
 """
 
+import json
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
+from pipeline.engine.ports import FindPiece, LogFate, TextPiece
 from pipeline.redaction import Redactor, unfinished_key
 
 TAIL_LINES = 30
@@ -140,3 +143,67 @@ class RedactionFilter:
         if data:
             for sink in self._sinks:
                 sink(data)
+
+
+class TextJoiner:
+    """Passes on lines of JSON, with the pieces of a text joined in one line: a secret may be in none of them alone.
+
+    A text that is very long is passed on in several lines, none of which ends within a secret.
+    """
+
+    def __init__(self, redactor: Redactor, find_piece: FindPiece, sink: Callable[[bytes], None]) -> None:
+        self._redactor = redactor
+        self._find_piece = find_piece
+        self._sink = sink
+        self._lines = LineSplitter(self._read_line)
+        self._texts: dict[TextPiece, tuple[dict[str, Any], str]] = {}  # the last message of each, and the text so far
+        self._longest = LONGEST_HELD + redactor.overlap
+        self.feed = self._lines.feed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._lines.finish()
+        self._end_texts()
+
+    def _read_line(self, line: bytes) -> None:
+        try:
+            message = json.loads(line)
+        except (ValueError, RecursionError):
+            message = None
+        found = self._find_piece(message) if isinstance(message, dict) else LogFate.KEEP
+        if isinstance(found, TextPiece):
+            self._add(found, message)
+            return
+        if found is LogFate.END:
+            self._end_texts()
+        if found is not LogFate.SKIP:
+            self._sink(line + b"\n")
+
+    def _add(self, piece: TextPiece, message: dict[str, Any]) -> None:
+        _, before = self._texts.get(piece, (message, ""))
+        text = before + _parent(message, piece)[piece.path[-1]]
+        if len(text) > self._longest:
+            data = text.encode(errors="replace")
+            redacted, cut = self._redactor.redact_prefix(data, len(data) - self._redactor.overlap)
+            if cut == 0:  # a private key that does not end
+                redacted, cut = self._redactor.data(data), len(data)
+            self._pass_on(piece, message, redacted.decode(errors="replace"))
+            text = data[cut:].decode(errors="replace")
+        self._texts[piece] = message, text
+
+    def _end_texts(self) -> None:
+        for piece, (message, text) in self._texts.items():
+            self._pass_on(piece, message, self._redactor.text(text))
+        self._texts.clear()
+
+    def _pass_on(self, piece: TextPiece, message: dict[str, Any], text: str) -> None:
+        _parent(message, piece)[piece.path[-1]] = text
+        line = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+        self._sink(line.encode(errors="replace") + b"\n")
+
+
+def _parent(message: dict[str, Any], piece: TextPiece) -> dict[str, Any]:
+    """The object that holds a piece."""
+    return reduce(lambda inner, name: inner[name], piece.path[:-1], message)

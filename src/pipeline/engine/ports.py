@@ -159,6 +159,24 @@ class Clock(Protocol):
         """Wait until a moment; return at once if it has passed."""
 
 
+class TextPiece(NamedTuple):
+    """Where a line of JSON holds the next piece of a text."""
+
+    text: str  # which of the texts that are under way
+    path: tuple[str, ...]  # of names, to the piece
+
+
+class LogFate(StrEnum):
+    """What happens to a line that holds no piece of a text."""
+
+    KEEP = "keep"
+    END = "end"  # kept, after the texts so far, which are complete
+    SKIP = "skip"  # not kept: it repeats a text as far as it has come
+
+
+FindPiece = Callable[[Mapping[str, Any]], TextPiece | LogFate]
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessCommand:
     """A program to run. Its standard output and error are written whole to files in `artifacts`."""
@@ -171,6 +189,7 @@ class ProcessCommand:
     timeout: float | None = None  # seconds in all
     idle: float | None = None  # seconds without output
     output_bytes: int = OUTPUT_BYTES  # of each stream; the rest is dropped, and noted
+    find_piece: FindPiece | None = None  # if its output is lines of JSON that may hold pieces of texts
 
 
 class ExitReason(StrEnum):

@@ -46,7 +46,7 @@ def test_the_model_of_the_settings_is_for_their_agent_alone(tmp_path: Path) -> N
         stub(tmp_path, name, prints=(ANSWERED, SETTLED))
     text = 'backend "pi"\nmodel "m"\nprovider "mistral"\n'
     found = examine(tmp_path, text, call=True, MISTRAL_API_KEY="planted-0123456789")
-    assert "--model mistral/m" in (tmp_path / "pi.ran").read_text()
+    assert "--provider mistral --model m" in (tmp_path / "pi.ran").read_text()
     assert "mistral" not in (tmp_path / "opencode.ran").read_text()
     assert agent(found, "pi").keys == ("MISTRAL_API_KEY",)
     assert (agent(found, "opencode").keys, agent(found, "pi").advice) == ((), "")

@@ -37,7 +37,9 @@ from pipeline.backends.agents.jsonrpc import (
 from pipeline.backends.environment import provider_variables
 from pipeline.backends.process import (
     ChildProcess,
+    Sink,
     new_token,
+    open_log,
     open_spool,
     process_result,
     run_uninterrupted,
@@ -45,7 +47,7 @@ from pipeline.backends.process import (
 )
 from pipeline.backends.process_tree import stop_process_tree
 from pipeline.backends.provider_errors import error_kind, truncated_answer
-from pipeline.backends.spool import LineSplitter, RedactionFilter
+from pipeline.backends.spool import LineSplitter
 from pipeline.engine.outcome import Usage
 from pipeline.engine.ports import (
     AgentError,
@@ -57,7 +59,9 @@ from pipeline.engine.ports import (
     Emit,
     ErrorKind,
     ExitReason,
+    LogFate,
     RequestLimits,
+    TextPiece,
 )
 from pipeline.language.model import Access
 from pipeline.redaction import PATTERNS_ONLY, Redactor
@@ -371,6 +375,27 @@ class AcpSession:
             raise RpcError(INVALID_PARAMS, str(error)) from error
 
 
+def find_piece(message: Message) -> TextPiece | LogFate:
+    """Where an agent's message holds a piece of a text; what a tool does is reported whole when it has ended."""
+    match message:
+        case {"method": "session/update", "params": {"update": dict(update)}}:
+            match update:
+                case {"sessionUpdate": str(kind), "content": {"type": "text", "text": str()}} if kind.endswith(
+                    "_chunk"
+                ):
+                    return TextPiece(kind, ("params", "update", "content", "text"))
+                case {"sessionUpdate": "tool_call_update", "status": "completed" | "failed"}:
+                    return LogFate.KEEP
+                case {"sessionUpdate": "tool_call_update"}:
+                    return LogFate.SKIP
+                case {"sessionUpdate": "tool_call"}:
+                    return LogFate.END
+            return LogFate.KEEP
+        case {"method": _}:
+            return LogFate.KEEP
+    return LogFate.END
+
+
 def _require(wanted: str, offered: tuple[str, ...], category: str) -> None:
     if wanted not in offered:
         message = f'the agent does not offer the {category} "{wanted}", only {", ".join(offered)}'
@@ -433,7 +458,7 @@ class AcpBackend:
                 return AgentResult(AgentStatus.ERROR, error=error, argv=self._argv)
             session = AcpSession(request, emit)
             session.transcript.reports_usage = self._reports_usage
-            with RedactionFilter(redactor, out.write) as stdout, RedactionFilter(redactor, err.write) as stderr:
+            with open_log(out, redactor, find_piece) as stdout, open_log(err, redactor, None) as stderr:
                 connection = _Connection(program, session, stdout, stderr, request.limits.output_bytes)
                 try:
                     reason = await connection.converse(request.limits)
@@ -463,15 +488,15 @@ class _Connection:
         self,
         program: Popen[bytes],
         session: AcpSession,
-        stdout: RedactionFilter,
-        stderr: RedactionFilter,
+        stdout: Sink,
+        stderr: Sink,
         longest_line: int,
     ) -> None:
         self._session = session
         self._peer = JsonRpcPeer(self._send, session.answer, session.notice)
         self._lines = LineSplitter(self._peer.read_line, longest_line)
         self._error_lines = LineSplitter(session.read_stderr, longest_line)
-        self.child = ChildProcess(program, (stdout.feed, self._lines.feed), (stderr.feed, self._error_lines.feed))
+        self.child = ChildProcess(program, (stdout, self._lines.feed), (stderr, self._error_lines.feed))
         self._pipe = cast(IO[bytes], program.stdin)
         self._stdin: asyncio.WriteTransport | None = None
 

@@ -31,6 +31,7 @@ from pipeline.engine.ports import (
     Emit,
     ErrorKind,
     ExitReason,
+    FindPiece,
     ProcessCommand,
     Processes,
     ProcessResult,
@@ -153,6 +154,11 @@ class AgentProgram(ABC):
     def invocation(self, request: AgentRequest, extra: tuple[str, ...]) -> Invocation:
         """How to start it for a request; `extra` are arguments added by the user."""
 
+    @property
+    def find_piece(self) -> FindPiece | None:
+        """Where its messages hold pieces of texts, if they do."""
+        return None
+
     @contextmanager
     def reserve(self, request: AgentRequest) -> Iterator[Reservation]:  # noqa: ARG002 - for those that need it
         """Hold what runs of this program cannot share while one of them runs."""
@@ -256,7 +262,7 @@ class ProgramBackend:
         def read_error_line(line: bytes) -> None:
             transcript.follow(transcript.read_stderr(line.decode(errors="replace")), emit)
 
-        command = command_for(argv, request, {**invocation.env, **env})
+        command = command_for(argv, request, {**invocation.env, **env}, self._agent.find_piece)
         try:
             finished = await self._processes.run(command, read_line, read_error_line)
         except TooManyFailures:
@@ -268,7 +274,10 @@ class ProgramBackend:
 
 
 def command_for(
-    argv: tuple[str, ...], request: AgentRequest, env: Mapping[str, str] = MappingProxyType({})
+    argv: tuple[str, ...],
+    request: AgentRequest,
+    env: Mapping[str, str] = MappingProxyType({}),
+    find_piece: FindPiece | None = None,
 ) -> ProcessCommand:
     """The program to run for a request, with `env` on top of the request's variables."""
     return ProcessCommand(
@@ -280,6 +289,7 @@ def command_for(
         timeout=request.limits.timeout,
         idle=request.limits.idle,
         output_bytes=request.limits.output_bytes,
+        find_piece=find_piece,
     )
 
 

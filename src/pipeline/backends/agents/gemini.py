@@ -22,7 +22,16 @@ from pipeline.backends.agents.base import (
 )
 from pipeline.backends.provider_errors import error_kind
 from pipeline.engine.outcome import Usage
-from pipeline.engine.ports import AgentError, AgentEvent, AgentRequest, AgentSession, ErrorKind
+from pipeline.engine.ports import (
+    AgentError,
+    AgentEvent,
+    AgentRequest,
+    AgentSession,
+    ErrorKind,
+    FindPiece,
+    LogFate,
+    TextPiece,
+)
 from pipeline.language.model import Access
 
 # Without a user to ask, an agent may leave its plan mode by itself and is then in `yolo`. A policy precedes all modes;
@@ -62,6 +71,16 @@ _KIND_BY_WORDS = (
 )
 
 
+def _find_piece(message: Message) -> TextPiece | LogFate:
+    """Its answer comes in pieces; a warning does not end it."""
+    match message:
+        case {"type": "message", "delta": True, "role": str(role), "content": str()}:
+            return TextPiece(role, ("content",))
+        case {"type": "error"}:
+            return LogFate.KEEP
+    return LogFate.END
+
+
 class Gemini(AgentProgram):
     """Runs `gemini`, Google's agent."""
 
@@ -95,6 +114,11 @@ class Gemini(AgentProgram):
         )
         # On an error it writes the whole conversation to a temporary file.
         return Invocation((*arguments, *extra), {"TMPDIR": str(artifacts)})
+
+    @property
+    def find_piece(self) -> FindPiece:
+        """Where its messages hold pieces of texts."""
+        return _find_piece
 
     def transcript(self, used_before: Usage | None) -> "GeminiTranscript":
         """An empty transcript; it reports what this run used."""

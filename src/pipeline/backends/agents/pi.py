@@ -24,7 +24,16 @@ from pipeline.backends.agents.base import (
 )
 from pipeline.backends.provider_errors import error_kind, truncated_answer
 from pipeline.engine.outcome import Usage
-from pipeline.engine.ports import AgentError, AgentEvent, AgentRequest, AgentSession, ErrorKind
+from pipeline.engine.ports import (
+    AgentError,
+    AgentEvent,
+    AgentRequest,
+    AgentSession,
+    ErrorKind,
+    FindPiece,
+    LogFate,
+    TextPiece,
+)
 from pipeline.language.model import Access
 
 _ACCESS: Mapping[Access, tuple[str, ...]] = MappingProxyType(
@@ -32,6 +41,11 @@ _ACCESS: Mapping[Access, tuple[str, ...]] = MappingProxyType(
 )
 # It is not put offline: then it would neither load the user's packages nor know new models.
 _QUIET = {"PI_TELEMETRY": "0", "PI_SKIP_VERSION_CHECK": "1"}
+
+
+def _find_piece(message: Message) -> TextPiece | LogFate:
+    """What it says and what its tools print is repeated with every piece, and comes whole in the end."""
+    return LogFate.SKIP if message.get("type") in ("message_update", "tool_execution_update") else LogFate.KEEP
 
 
 class Pi(AgentProgram):
@@ -58,6 +72,11 @@ class Pi(AgentProgram):
             *option("--session-id", request.session.id if request.session else None),
         )
         return Invocation((*arguments, *extra), _QUIET)
+
+    @property
+    def find_piece(self) -> FindPiece:
+        """Where its messages hold pieces of texts."""
+        return _find_piece
 
     def transcript(self, used_before: Usage | None) -> "PiTranscript":
         """An empty transcript; it reports what this run used."""

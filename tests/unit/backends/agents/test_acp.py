@@ -108,7 +108,7 @@ def test_an_answer_that_no_model_gave_is_an_error(
 @pytest.mark.parametrize(("name", "besides"), [(PI, BANNER), (CODEX, WARNING)])
 def test_what_an_adapter_says_besides_is_not_part_of_the_answer(bench: Bench, name: str, besides: str) -> None:
     """The answer is the model's alone."""
-    steps = [["say", besides], ["say", "Error: "], ["say", "fixed"], ["usage", SPENT]]
+    steps: list[list[Any]] = [["say", besides], ["say", "Error: "], ["say", "fixed"], ["usage", SPENT]]
     result = ask(bench, *steps, flags=("--name", name))
     assert (result.status, result.text) == (AgentStatus.OK, "Error: fixed")
 
@@ -132,7 +132,7 @@ def test_retries_of_claude_are_bounded(bench: Bench) -> None:
 def test_a_silent_agent_keeps_the_cause_of_its_last_failed_request(bench: Bench) -> None:
     """What it retried is why it was silent."""
     error = {"willRetry": True, "message": "Reconnecting... 1/5", "additionalDetails": "unexpected status 503"}
-    steps = [["update", "session_info_update", {"_meta": {"codex": {"error": error}}}], ["wait"]]
+    steps: list[list[Any]] = [["update", "session_info_update", {"_meta": {"codex": {"error": error}}}], ["wait"]]
     kind, words = error_of(ask(bench, *steps, limits=RequestLimits(idle=0.5)))
     assert (kind, "status 503" in words) == (ErrorKind.SERVER, True)
 
