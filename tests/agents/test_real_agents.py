@@ -39,9 +39,10 @@ SITUATIONS = (
     Situation("tool", (Shell("echo hello > made.txt"), Say("made it")), "made it"),
     Situation("401", (Refuse(401),), ErrorKind.AUTH),
     Situation("400", (Refuse(400),), ErrorKind.INVALID),
+    Situation("404", (Refuse(404),), ErrorKind.NOT_FOUND),
     Situation("429-once", (Once(Refuse(429, retry_after=1), Say("in the end")),), "in the end"),
     Situation("stream-ends-once", (Once(Drop(torn=False), Say("whole")),), "whole"),
-    Situation("torn-once", (Once(Drop(torn=True), Say("whole")),), "whole", {"gemini": ErrorKind.SERVER}),
+    Situation("torn-once", (Once(Drop(torn=True), Say("whole")),), "whole", {"gemini": ErrorKind.NETWORK}),
     Situation("empty", (Say(""),), ErrorKind.EMPTY),
     Situation("huge", (Shell("head -c 400000 /dev/zero | tr '\\0' x"), Say(HUGE)), HUGE),
 )
@@ -63,12 +64,11 @@ def test_a_request_has_the_result_that_its_model_causes(make: Make, program: Pro
 
 
 def test_a_server_error_is_never_an_answer(make: Make, program: Program) -> None:
-    """An agent that retries for ever times out; one that gives up says why."""
+    """Whether the agent gives up or retries until its time is over, the error says why."""
     agent, server = make({"ZZaskedZZ": (Refuse(500),)})
     result = agent.ask("Do what ZZaskedZZ says.", timeout=program.patience)
     assert server.bodies, "it never asked the model"
-    if result.status is not AgentStatus.TIMEOUT:
-        assert (result.status, result.error and result.error.kind) == (AgentStatus.ERROR, ErrorKind.SERVER), result
+    assert (result.status, result.error and result.error.kind) == (AgentStatus.ERROR, ErrorKind.SERVER), result
     assert agent.left() == []
 
 

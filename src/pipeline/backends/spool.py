@@ -4,6 +4,7 @@ In memory are only the last lines and the line being read.
 """
 
 import json
+from codecs import getincrementaldecoder
 from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
@@ -117,7 +118,7 @@ class RedactionFilter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._pass_on_everything()
+        self.finish()
 
     def feed(self, data: bytes) -> None:
         """Add data, and pass on every line that it completes."""
@@ -131,10 +132,11 @@ class RedactionFilter:
             self._pass_on(redacted)
         if len(self._held) > longest:
             key = unfinished_key(bytes(self._held))
-            self._pass_on_everything()
+            self.finish()
             self._held += key
 
-    def _pass_on_everything(self) -> None:
+    def finish(self) -> None:
+        """Pass on what was held back."""
         data = self._redactor.data(bytes(self._held))
         self._held.clear()
         self._pass_on(data)
@@ -143,6 +145,29 @@ class RedactionFilter:
         if data:
             for sink in self._sinks:
                 sink(data)
+
+
+class _JoinedText:
+    """A text so far: redacted, except for its end."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self.message: dict[str, Any] = {}  # the last that held a piece of it
+        self._redacted = bytearray()
+        self._filter = RedactionFilter(redactor, self._redacted.extend)
+        self._decoder = getincrementaldecoder("utf-8")("replace")
+
+    def add(self, piece: str) -> bool:
+        """Add a piece; returns whether there is enough for a line."""
+        self._filter.feed(piece.encode(errors="replace"))
+        return len(self._redacted) > LONGEST_HELD
+
+    def take(self, *, final: bool = False) -> str:
+        """What is redacted of it and was not taken yet; all of it if this is the end."""
+        if final:
+            self._filter.finish()
+        text = self._decoder.decode(bytes(self._redacted), final)
+        self._redacted.clear()
+        return text
 
 
 class TextJoiner:
@@ -156,8 +181,7 @@ class TextJoiner:
         self._find_piece = find_piece
         self._sink = sink
         self._lines = LineSplitter(self._read_line)
-        self._texts: dict[TextPiece, tuple[dict[str, Any], str]] = {}  # the last message of each, and the text so far
-        self._longest = LONGEST_HELD + redactor.overlap
+        self._texts: dict[TextPiece, _JoinedText] = {}
         self.feed = self._lines.feed
 
     def __enter__(self) -> Self:
@@ -174,28 +198,20 @@ class TextJoiner:
             message = None
         found = self._find_piece(message) if isinstance(message, dict) else LogFate.KEEP
         if isinstance(found, TextPiece):
-            self._add(found, message)
+            text = self._texts.setdefault(found, _JoinedText(self._redactor))
+            text.message = message
+            if text.add(_parent(message, found)[found.path[-1]]):
+                self._pass_on(found, message, text.take())
             return
         if found is LogFate.END:
             self._end_texts()
         if found is not LogFate.SKIP:
             self._sink(line + b"\n")
 
-    def _add(self, piece: TextPiece, message: dict[str, Any]) -> None:
-        _, before = self._texts.get(piece, (message, ""))
-        text = before + _parent(message, piece)[piece.path[-1]]
-        if len(text) > self._longest:
-            data = text.encode(errors="replace")
-            redacted, cut = self._redactor.redact_prefix(data, len(data) - self._redactor.overlap)
-            if cut == 0:  # a private key that does not end
-                redacted, cut = self._redactor.data(data), len(data)
-            self._pass_on(piece, message, redacted.decode(errors="replace"))
-            text = data[cut:].decode(errors="replace")
-        self._texts[piece] = message, text
-
     def _end_texts(self) -> None:
-        for piece, (message, text) in self._texts.items():
-            self._pass_on(piece, message, self._redactor.text(text))
+        for piece, text in self._texts.items():
+            if rest := text.take(final=True):
+                self._pass_on(piece, text.message, rest)
         self._texts.clear()
 
     def _pass_on(self, piece: TextPiece, message: dict[str, Any], text: str) -> None:

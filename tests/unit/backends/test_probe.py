@@ -10,15 +10,15 @@ from tests.unit.app.stubs import asked, stub
 from tests.unit.backends.conftest import PATH, Bench
 
 from pipeline.backends import probe as module
-from pipeline.backends.probe import ProbeResult, probe, probe_cache_path
+from pipeline.backends.probe import ProbeResult, forget_probe, probe, probe_cache_path
 from pipeline.backends.select import AGENTS
 
 
 def look(
-    bench: Bench, path: Path, cache: Path | None = None, words: tuple[str, ...] = (), name: str = "pi"
+    bench: Bench, path: Path, cache: Path | None = None, words: tuple[str, ...] = (), name: str = "pi", **options: bool
 ) -> ProbeResult:
     """Probe a program."""
-    return asyncio.run(probe(AGENTS[name], path, bench.processes, {"PATH": PATH}, cache, words))
+    return asyncio.run(probe(AGENTS[name], path, bench.processes, {"PATH": PATH}, cache, words, **options))
 
 
 def test_a_program_has_a_version_and_flags(bench: Bench, tmp_path: Path) -> None:
@@ -106,6 +106,20 @@ def test_a_changed_program_is_asked_again(bench: Bench, tmp_path: Path) -> None:
     assert path.stat().st_size == before.st_size
     assert look(bench, path, cache).version == "1.2.4"
     assert len(json.loads(cache.read_text())) == 1
+
+
+def test_a_program_can_be_asked_anew(bench: Bench, tmp_path: Path) -> None:
+    """On request, and after its answer was forgotten; other programs stay known."""
+    path, other, cache = stub(tmp_path, "pi"), stub(tmp_path, "codex"), tmp_path / "cache.json"
+    look(bench, path, cache)
+    look(bench, other, cache, name="codex")
+    look(bench, path, cache, refresh=True)
+    assert asked(path) == 4
+    forget_probe(path, cache)
+    forget_probe(tmp_path / "unknown", cache)
+    look(bench, path, cache)
+    look(bench, other, cache, name="codex")
+    assert (asked(path), asked(other)) == (6, 2)
 
 
 def test_other_arguments_are_another_program(bench: Bench, tmp_path: Path) -> None:

@@ -160,6 +160,24 @@ def test_a_program_without_a_needed_flag_is_not_started(machine: Machine) -> Non
     assert (was_run(path), was_run(fine)) == (False, True)
 
 
+def test_a_flag_error_makes_the_program_be_asked_again(machine: Machine) -> None:
+    """Its file may be a wrapper that is the same as before, while the program behind it is another."""
+    path = stub(machine.folder / "opt", "pi", without="--no-approve")
+    backend = machine.backends(f'agent "pi" {{ program "{path}"; }}').get("pi")
+    machine.asked(backend)
+    before = asked(path)
+    machine.asked(backend)
+    assert asked(path) == before + 2
+    fine = stub(machine.folder / "bin2", "pi")
+    rejects = "echo \"error: unknown option '--mode'\" >&2; exit 1; while read"
+    fine.write_text(fine.read_text().replace("while read", rejects))
+    backend = machine.backends(f'agent "pi" {{ program "{fine}"; }}').get("pi")
+    for times in (1, 2):
+        error = machine.asked(backend).error
+        assert error is not None
+        assert (error.kind, asked(fine)) == (ErrorKind.BAD_FLAG, 2 * times)
+
+
 def test_no_agent_is_an_error_that_says_what_was_looked_for(machine: Machine) -> None:
     """The scripted one is not used instead; a file that cannot be run is not an agent."""
     (machine.bin / "claude").write_text("not a program")

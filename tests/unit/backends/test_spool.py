@@ -1,12 +1,16 @@
 """What is kept of a stream, and what is passed on."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.backends.spool import LONGEST_HELD, LineSplitter, RedactionFilter, Spool
+from pipeline.backends.spool import LONGEST_HELD, LineSplitter, RedactionFilter, Spool, TextJoiner
+from pipeline.engine.ports import LogFate, TextPiece
 from pipeline.redaction import PATTERNS_ONLY, Redactor, Secret
 
 SECRET = b"s3cr3t-value"
@@ -171,3 +175,54 @@ def test_the_limit_counts_what_is_kept(tmp_path: Path) -> None:
 def test_a_stream_without_known_secrets_knows_patterns() -> None:
     """A token is found although it arrives in two pieces."""
     assert redacted(b"ghp_" + b"a1" * 9, b"a1" * 9 + b"\n", redactor=PATTERNS_ONLY)[1] == b"[redacted]\n"
+
+
+def find_piece(message: Mapping[str, Any]) -> TextPiece | LogFate:
+    """A `text` is a piece, anything else says its fate itself."""
+    return TextPiece("t", ("in", "text")) if "in" in message else LogFate(message["fate"])
+
+
+def joined(*messages: object) -> list[Any]:
+    """The lines that are passed on."""
+    lines: list[bytes] = []
+    with TextJoiner(REDACTOR, find_piece, lines.append) as joiner:
+        for message in messages:
+            joiner.feed(message if isinstance(message, bytes) else json.dumps(message).encode() + b"\n")
+    return [json.loads(line) if line.startswith(b"{") else line for line in lines]
+
+
+def piece(text: str) -> dict[str, Any]:
+    """A message with a piece of a text."""
+    return {"in": {"text": text}}
+
+
+def test_pieces_of_a_text_are_one_line() -> None:
+    """Until something ends the text; lines between its pieces precede it, and repetitions are left out."""
+    keep, end, skip = ({"fate": fate} for fate in ("keep", "end", "skip"))
+    lines = joined(piece("a"), keep, b"no JSON\n", piece("b"), skip, end, piece("c"), b'{"fate": "keep"}')
+    assert lines == [keep, b"no JSON\n", piece("ab"), end, keep, piece("c")]
+
+
+@pytest.mark.parametrize("at", range(1, len(SECRET)))
+def test_a_secret_in_two_pieces_is_redacted(at: int) -> None:
+    """Wherever it is cut."""
+    secret = SECRET.decode()
+    assert joined(piece(f"é {secret[:at]}"), piece(f"{secret[at:]} é")) == [piece("é [redacted X] é")]
+
+
+@pytest.mark.parametrize("before", range(0, 40, 3))
+def test_a_long_text_is_not_cut_within_a_secret(before: int) -> None:
+    """It becomes several lines, which hold all of it but the secrets."""
+    secret, filler = SECRET.decode(), "é." * 20_000
+    text = "x" * before + f"{filler}{secret}" * 8
+    lines = joined(*(piece(text[at : at + 1000]) for at in range(0, len(text), 1000)))
+    assert len(lines) > 1
+    whole = "".join(line["in"]["text"] for line in lines)
+    assert whole == text.replace(secret, "[redacted X]")
+
+
+def test_a_private_key_that_does_not_end_is_not_held_for_ever() -> None:
+    """It becomes marks."""
+    key = (BEGIN + BODY * 5000).decode()
+    lines = joined(*(piece(key[at : at + 1000]) for at in range(0, len(key), 1000)))
+    assert [line["in"]["text"].replace("[redacted]", "") for line in lines] == [""]

@@ -1,6 +1,7 @@
 """What is particular about opencode: its last step decides, and its configuration limits access."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from tests.unit.backends.agents.transcripts import events_of, printing, request,
 
 from pipeline.backends.agents.opencode import Opencode
 from pipeline.engine.outcome import Usage
-from pipeline.engine.ports import AgentError, AgentEvent, AgentStatus, ErrorKind
+from pipeline.engine.ports import AgentError, AgentEvent, AgentSession, AgentStatus, ErrorKind
 from pipeline.errors import AwfError
 from pipeline.language.model import Access
 
@@ -165,3 +166,66 @@ def test_an_unreadable_configuration_is_an_error(content: str) -> None:
     """It is not dropped silently."""
     with pytest.raises(AwfError, match="OPENCODE_CONFIG_CONTENT is not"):
         Opencode().invocation(request(env={"OPENCODE_CONFIG_CONTENT": content}), ())
+
+
+LOG = (
+    'timestamp=2026-11-18T10:48:38.125Z level=ERROR run=95e436d1 message="stream error" providerID=local '
+    'small={small} error.error="{error}"\n'
+)
+UNEXPLAINED = {"name": "UnknownError", "data": {"message": "Unexpected server error. Check server logs for details."}}
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [("AI_APICallError: slow down, 429", ErrorKind.RATE_LIMIT), ("AI_APICallError: boom", ErrorKind.SERVER)],
+)
+def test_its_log_says_why_it_was_slow(error: str, kind: ErrorKind) -> None:
+    """It retries for ever what it retries at all; a failed request for a title does not count."""
+    log = LOG.format(small="false", error=error) * 2 + LOG.format(small="true", error="AI_APICallError: 401")
+    result = result_of(Opencode(), printing(stderr=log, timed_out=True))
+    assert result.error is not None
+    assert (result.error.kind, error in result.error.message) == (kind, True)
+    stopped = result_of(Opencode(), printing(stderr=LOG.format(small="false", error=error) * 60))
+    assert stopped.error is not None
+    assert (stopped.error.kind, "51 failed requests" in stopped.error.message) == (kind, True)
+
+
+def test_its_log_explains_an_error_without_words() -> None:
+    """An unknown model is named nowhere else."""
+    cause = "ProviderModelNotFoundError: Model not found: local/nope."
+    log = f'timestamp=1 level=ERROR run=1 message=failed ref=err_1 error="{cause}" cause="{cause}\\n    at x"\n'
+    run = printing({"type": "error", "error": UNEXPLAINED}, code=1, stderr=log)
+    result = result_of(Opencode(), run, model="local/nope")
+    assert result.error == AgentError(ErrorKind.NOT_FOUND, cause)
+
+
+def test_printing_its_help_is_how_it_rejects_a_flag() -> None:
+    """It says nothing else."""
+    help = (
+        "opencode run [message..]\n\nOptions:\n  -m, --model  model to use in the format of provider/model  [string]\n"
+    )
+    result = result_of(Opencode(), printing(code=1, stderr=help))
+    assert result.error is not None
+    assert result.error.kind is ErrorKind.BAD_FLAG
+
+
+def test_runs_at_the_same_time_have_databases_of_their_own(tmp_path: Path) -> None:
+    """The first has the user's own; a session is continued where it is, and what is free is used again."""
+    one = request(env={"HOME": str(tmp_path)})
+    agents = Opencode(), Opencode()  # as in two processes
+    with agents[0].reserve(one) as first, agents[1].reserve(one) as second, agents[0].reserve(one) as third:
+        databases = [held.env.get("OPENCODE_DB", "") for held in (first, second, third)]
+        assert databases[0] == ""
+        assert len(set(databases)) == 3
+        third.session = AgentSession("s")
+    with agents[0].reserve(one) as again, agents[0].reserve(one._replace(session=AgentSession("s"))) as continued:
+        assert (again.env, continued.env) == ({}, third.env)
+
+
+def test_without_a_place_for_databases_the_user_s_own_is_used(tmp_path: Path) -> None:
+    """A home that cannot be written is no reason to fail."""
+    (tmp_path / "file").touch()
+    homes: list[dict[str, str]] = [{}, {"HOME": str(tmp_path / "file")}]
+    for env in homes:
+        with Opencode().reserve(request(env=env)) as first, Opencode().reserve(request(env=env)) as second:
+            assert (first.env, second.env) == ({}, {})
