@@ -139,10 +139,10 @@ def test_the_report_is_recorded(project: Project) -> None:
     project.run(answers=["apply", "skip", "skip"])
     told = project.why("triage")
     assert (told["status"], told["source"], told["option"]) == ("success", "human", "apply")
-    assert told["reason"] == "1 applied, 2 skipped"
+    assert told["reason"] == "1 accepted, not applied yet, 2 skipped"
     assert told["chosen"]["target"] == "fix"
     logs = project.awf("logs", "r", "triage", "--visit", "1")
-    assert "**Applied (1)**" in logs.stdout, logs.stderr
+    assert "**Accepted, not applied yet (1)**" in logs.stdout, logs.stderr
 
 
 def test_nothing_accepted_leads_to_done(project: Project) -> None:

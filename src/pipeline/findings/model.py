@@ -251,6 +251,7 @@ class Decision(FindingValue):
     by: str = ""
     reason: str = ""
     ref: str = ""  # a ticket
+    run: str = ""  # whose triage it was made in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)

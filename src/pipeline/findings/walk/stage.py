@@ -6,19 +6,23 @@ Decisions are recorded with the stage. If a triage is stopped before its end not
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pipeline.engine.outcome import Outcome, Status, StatusSource
 from pipeline.engine.ports import Job, Waiting
 from pipeline.errors import AwfError
+from pipeline.findings.excerpts import read_excerpts
 from pipeline.findings.model import Actor
 from pipeline.findings.plugin import ReviewKey
 from pipeline.findings.trackers import TrackerChain, all_trackers
 from pipeline.findings.trackers.ticket import OpenTracker, TrackerContext
-from pipeline.findings.walk.machine import Fixes, OptionKey, Reply, Walk
+from pipeline.findings.walk.machine import Fixes, OptionKey, Reply, Route, Walk
 from pipeline.findings.walk.present import Question, one_line, parse_choice
 from pipeline.findings.walk.report import render_report, report_data
-from pipeline.findings.walk.session import Session, decision_events, open_walk
+from pipeline.findings.walk.session import Session, decision_events, is_settled, open_walk
+from pipeline.language.model import TriageStage
+from pipeline.redaction import redactor_of
 from pipeline.text import plural
 
 if TYPE_CHECKING:
@@ -121,15 +125,25 @@ class TriageHandler:
         recorded = RecordedAnswers(answers_for_visit(given, job.visit))
         panel = Panel(recorded, bool(job.state.options.get("auto_approve")), self.people)
         context = TrackerContext(job.directory, job.store, self.environ)
-        chain = TrackerChain(context, trackers=all_trackers(self.trackers()))
-        confirms = not (recorded.words or panel.auto_approve)  # who answers beforehand cannot know a tracker's name
-        walk = open_walk(self.findings.ledger(), chain, confirms=confirms)
-        session = Session(walk, panel.tell, chain, fixer=lambda _findings: Fixes())
+        stage = job.stage
+        assert isinstance(stage, TriageStage)  # noqa: S101 - the stage of this handler
+        chain = TrackerChain(context, stage.tracker or "", all_trackers(self.trackers()))
+        walk = open_walk(
+            self.findings.ledger(),
+            chain,
+            route=None if stage.route == "ask" else Route(stage.route),
+            wanted=lambda finding: not is_settled(finding, job.run_id),
+            advisory=stage.advisory,
+            # Who answers beforehand cannot know a tracker's name.
+            confirms=not (recorded.words or panel.auto_approve),
+        )
+        excerpts = partial(read_excerpts, root=job.directory, redactor=redactor_of(self.environ))
+        session = Session(walk, panel.tell, chain, fixer=lambda _findings: Fixes(), excerpts=excerpts)
         if not await _decide(session, panel):
             return Waiting()
         walk = session.walk
         by = Actor.ORCHESTRATOR if panel.source is StatusSource.OVERRIDE else Actor.USER
-        self.findings.hold(job.stage.id, job.visit, lambda at: decision_events(walk, at, str(by)))
+        self.findings.hold(job.stage.id, job.visit, lambda at: decision_events(walk, at, str(by), job.run_id))
         reports = job.context.list_at(ReviewKey.REPORTS)
         prose = sum(not (isinstance(report, dict) and report.get("findingIds")) for report in reports)
         return _outcome(walk, panel.source, unused=recorded.remaining, prose=prose)
@@ -145,14 +159,20 @@ async def _decide(session: Session, panel: Panel) -> bool:
     except StopIteration:
         return True
     except asyncio.CancelledError:
-        panel.tell("Stopped: every decision is discarded, and nothing was recorded.")
-        if session.tickets:
-            panel.tell("\n  ".join(["Tickets that were filed stay:", *session.tickets]))
+        _tell_discarded(session, panel)
         raise
+    else:
+        _tell_discarded(session, panel)
+        return False
     finally:
         for person in panel.people:
             person.leave()
-    return False
+
+
+def _tell_discarded(session: Session, panel: Panel) -> None:
+    panel.tell("Stopped: every decision is discarded, and nothing was recorded.")
+    if session.tickets:
+        panel.tell("\n  ".join(["Tickets that were filed stay:", *session.tickets]))
 
 
 def _outcome(walk: Walk, source: StatusSource, *, unused: int, prose: int) -> Outcome:
