@@ -42,7 +42,7 @@ MEANINGS: Mapping[type[Element], Mapping[str, str]] = {
     Models: {"default": "the profile or model of stages that choose none"},
     Profile: {
         "name": "its name for `model_profile`",
-        "model": "the provider's name for the model",
+        "model": "the provider's name for the model; without one, the settings or the default choose it",
         "provider": "who offers the model",
         "reasoning_effort": "passed on to agents that support it",
     },

@@ -99,10 +99,23 @@ class TrustSettings(Element):
     record_writers: Texts = Field(default=(), alias="record-write")
 
 
+class ProfileSettings(Element):
+    """The model that a profile of workflows stands for."""
+
+    positional = ("name",)
+
+    name: Text
+    model: Text
+    provider: Text = ""
+    reasoning_effort: Text = ""
+
+
 class SettingsFile(Element):
     """A whole file."""
 
-    blocks = MappingProxyType({"agent": "agents", "acp": "acp", "limits": "limits", "trust": "trust"})
+    blocks = MappingProxyType(
+        {"profile": "profiles", "agent": "agents", "acp": "acp", "limits": "limits", "trust": "trust"}
+    )
     lists = ("environment",)
 
     backend: Text = ""
@@ -115,6 +128,7 @@ class SettingsFile(Element):
     artifacts: Text = ""
     queue: Text = ""
     remote: Text = ""
+    profiles: tuple[ProfileSettings, ...] = ()
     agents: tuple[AgentSettings, ...] = ()
     acp: AcpSettings = AcpSettings()
     limits: LimitSettings = LimitSettings()
@@ -169,9 +183,10 @@ class Settings:
 
     def overridden_by(self, other: "Settings") -> "Settings":
         """Both, with the other's value where both set a name."""
-        own = dict(self.entries)
+        own, replaced = dict(self.entries), set(other.profiles)
         if "model" in other.entries:
             own.pop("provider", None)  # a provider belongs to its model
+        own = {name: setting for name, setting in own.items() if _profile_of(name) not in replaced}
         return Settings(MappingProxyType({**own, **other.entries}))
 
     def with_option(self, name: str, option: str, value: object) -> "Settings":
@@ -244,6 +259,13 @@ class Settings:
         return ModelChoice(self._value("model"), self._value("provider"), self._value("reasoning_effort"))
 
     @property
+    def profiles(self) -> Mapping[str, ModelChoice]:
+        """The models that profiles of workflows stand for."""
+        options = ("model", "provider", "reasoning_effort")
+        names = dict.fromkeys(name for name in map(_profile_of, self.entries) if name)
+        return {name: ModelChoice(*(self._value(f"profile.{name}.{option}") for option in options)) for name in names}
+
+    @property
     def limits(self) -> AgentLimits:
         """The limits of stages for which the workflow sets none."""
 
@@ -264,6 +286,11 @@ class Settings:
     def _value(self, name: str) -> Any:
         found = self.entries.get(name)
         return found.value if found else None
+
+
+def _profile_of(name: str) -> str:
+    """The profile that a setting such as `profile.reviewer.model` belongs to; empty for any other."""
+    return name.removeprefix("profile.").rpartition(".")[0] if name.startswith("profile.") else ""
 
 
 NOTHING_SET = Settings()
@@ -336,16 +363,15 @@ def read_settings(source: SourceText, level: SettingLevel) -> tuple[Settings, li
         return NOTHING_SET, hits
     root = KdlNode("", START, (), {}, nodes, {})
     file = read_element(SettingsFile, root, "the settings file", source.text, hits)
-    agents: dict[str, AgentSettings] = {}
-    for agent in file.agents:
-        if agent.name in agents and agent.name:
-            message = f'the settings file has agent "{agent.name}" twice'
-            hits.append(DUPLICATE.hit(agent.spans.node, message, "merge them"))
-        agents[agent.name] = agent
+    blocks: dict[str, Element] = {"": file, "acp.": file.acp, "limits.": file.limits, "trust.": file.trust}
+    for kind, elements in (("agent", file.agents), ("profile", file.profiles)):
+        for named in elements:
+            if named.name and f"{kind}.{named.name}." in blocks:
+                message = f'the settings file has {kind} "{named.name}" twice'
+                hits.append(DUPLICATE.hit(named.spans.node, message, "merge them"))
+            blocks[f"{kind}.{named.name}."] = named
     if hits:
         return NOTHING_SET, hits
-    blocks = {"": file, "acp.": file.acp, "limits.": file.limits, "trust.": file.trust}
-    blocks |= {f"agent.{name}.": agent for name, agent in agents.items()}
     entries = {}
     for prefix, element in blocks.items():
         for field_name, info in type(element).model_fields.items():

@@ -136,7 +136,9 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
     responders.append(present)
 
     limits, usual = settings.limits, AgentDefaults()
-    defaults = AgentDefaults(settings.model_choice, limits.timeout or usual.timeout, limits.idle or usual.idle)
+    defaults = AgentDefaults(
+        settings.model_choice, settings.profiles, limits.timeout or usual.timeout, limits.idle or usual.idle
+    )
     workspace = WorkspaceHandler(worktrees)
     handlers: dict[StageKind, Handler] = {
         StageKind.LLM: LlmHandler(

@@ -6,7 +6,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -37,6 +37,7 @@ from pipeline.engine.events import Event, EventKind, Listener
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError, ExitCode
 from pipeline.journal import check_run_id, new_run_id
+from pipeline.language.inputs import resolve_inputs
 from pipeline.language.model import Workflow
 from pipeline.observe.progress import open_view
 from pipeline.plugins.manager import PluginManager
@@ -80,6 +81,7 @@ def watch_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("run")
 @click.argument("workflow", metavar="FILE|NAME")
 @click.option("--goal", default="", help="The goal of this run.")
+@click.option("--input", "inputs", multiple=True, metavar="NAME=VALUE", help="An input of the workflow. Repeatable.")
 @click.option("--preflight", is_flag=True, help="First ask each agent for one word, at a small cost.")
 @agent_options
 @click.option("--run-id", help="The run's name. [default: made from the time]")
@@ -89,6 +91,7 @@ def watch_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def run_command(
     workflow: str,
     goal: str,
+    inputs: tuple[str, ...],
     run_id: str | None,
     remote: str | None,
     where: StoreLocation,
@@ -100,7 +103,8 @@ def run_command(
     """Run a workflow.
 
     It works at the root of the git repository around the current directory. Before it starts, it lists what would
-    stop it halfway: an empty goal that prompts use, and missing agents, prompt files and check commands.
+    stop it halfway: an empty goal that prompts use, missing and unknown inputs, and missing agents, prompt files and
+    check commands.
 
     Exits with 0 if the run succeeds, 1 if it fails, 3 if it is paused or waits for a person, 130 if it is cancelled.
     """
@@ -114,7 +118,13 @@ def run_command(
         print_diagnostics(checked)
     options = read_agent_options(**agent)
     readable = checked.workflow_for_preflight
-    problems = list(goal_problems(workflow, entry, readable, goal)) if readable else []
+    problems: list[AwfError] = []
+    if readable:
+        given = _parse_pairs("--input", inputs, "name=value")
+        values, wrong = resolve_inputs(readable, given)
+        problems = [*goal_problems(workflow, entry, readable, goal), *wrong]
+        if given:
+            options["inputs"] = {name: value for name, value in values.items() if name in given}
     if readable and not where.on:  # on a cluster, the workers have the files and the agents
         problems += _local_problems(readable, options, where.store, ask=preflight)
     for problem in problems:
@@ -195,15 +205,23 @@ def resume_command(
     if watch.detach and not where.on:
         raise click.UsageError("--detach needs a cluster; name one with --on")
     entry = catalog().find(adopt) if adopt else None
-    limits = {}
-    for text in raised:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise AwfError(f'--raise "{text}" has no value', help="write --raise max_visits=+10")
-        limits[name] = value
+    limits = _parse_pairs("--raise", raised, "max_visits=+10")
     adopted = (entry, check(entry)) if entry else None
     request = ResumeRequest(limits, read_agent_options(**agent), repeat=repeat, adopt=adopted, now=now)
     return resume_run(run, request, where, watch)
+
+
+def _parse_pairs(option: str, texts: Sequence[str], example: str) -> dict[str, str]:
+    """Split the values of an option such as `--raise max_visits=+10` into names and values."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise AwfError(f'{option} "{text}" has no value', help=f"write {option} {example}")
+        if name in pairs:
+            raise AwfError(f'{option} gives "{name}" twice', help="give it once")
+        pairs[name] = value
+    return pairs
 
 
 def resume_run(run: str, request: ResumeRequest, where: StoreLocation, watch: WatchOptions) -> int:

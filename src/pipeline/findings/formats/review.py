@@ -47,6 +47,8 @@ _FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 _VERDICTS = ("SHIP", "SHIP-WITH-TICKETS", "BLOCK")
 _ACTIONS = ("apply", "defer", "skip", "acknowledge")
 _UNSTATED = 75  # the confidence of a finding whose reviewer gives none: it is not filtered for that
+_HEAD = 64 * 1024  # characters that are searched for the reviewer's name: a review that is cut off has one, too
+_REVIEWER = re.compile(r"""["']?\breviewer["']?\s*:\s*["']([^"'\\\n]{1,100})["']""")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _LINES = re.compile(r"[Ll]?(?:ines?\s*)?(\d{1,9})(?:\s*(?:-|–|—|:|,|to)\s*[Ll]?(\d{1,9}))?")
 _PATH_AND_LINES = re.compile(r"(?P<path>.*?[^:\s]):(?P<start>\d{1,9})(?:[-–:](?P<end>\d{1,9}))?(?::\d+)?")
@@ -72,7 +74,8 @@ def read_answer(answer: str, *, reviewer: str = "", root: str = "") -> ReviewerR
     whole = answer.strip().strip("`").removeprefix("json").strip()
     values = [AnswerValue([])] if whole == "[]" else list(find_values(answer))
     reviews = [(review, found.note) for found in values for review in _reviews(found.value)]
-    name = reviewer or next((text for review, _ in reviews if (text := _text(review.get("reviewer")))), FORMAT)
+    named = _REVIEWER.search(answer[:_HEAD])
+    name = reviewer or (named[1] if named else FORMAT)
     if whole == "[]":
         reviews = [({"findings": []}, "")]
     if faults := [found.fault for found in values if found.fault]:
@@ -114,9 +117,9 @@ def _reviews(value: Any, *, inside: bool = False) -> Iterator[Mapping[str, Any]]
             yield {**value, "findings": [found] if _is_item(found) else found}
         elif _is_item(value):
             yield {"findings": [value]}
-        elif not inside:
-            for item in value.values():
-                yield from _reviews(item, inside=True)
+        if not inside:
+            for name, item in value.items():
+                yield from _reviews(item, inside=True) if name not in (key, "findings") else ()
 
 
 def _is_item(value: Any) -> bool:

@@ -30,6 +30,9 @@ class World:
     def context(self, key: str) -> object:
         return self.values.get(key)
 
+    def input(self, name: str) -> object:
+        return self.values.get(f"input.{name}")
+
     def visits(self, stage: str) -> int:
         return self.visited.get(stage, 0)
 
