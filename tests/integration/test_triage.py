@@ -139,7 +139,7 @@ def test_the_report_is_recorded(project: Project) -> None:
     project.run(answers=["apply", "skip", "skip"])
     told = project.why("triage")
     assert (told["status"], told["source"], told["option"]) == ("success", "human", "apply")
-    assert told["reason"] == "1 accepted, not applied yet, 2 skipped"
+    assert told["reason"] == "2 skipped; 1 accepted, not applied yet"
     assert told["chosen"]["target"] == "fix"
     logs = project.awf("logs", "r", "triage", "--visit", "1")
     assert "**Accepted, not applied yet (1)**" in logs.stdout, logs.stderr

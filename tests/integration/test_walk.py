@@ -129,6 +129,64 @@ def test_the_fixer_runs_once_after_the_last_answer(project: Path, awf: Awf) -> N
     assert json.loads(awf("findings", "show", "3", "--json").stdout)["state"] == "open"
 
 
+def test_safe_fixes_are_made_before_the_first_question(project: Path, awf: Awf) -> None:
+    """Nobody is asked about them."""
+    safe = item("Unused import", "P2", 9, autofix_class="safe_auto", owner="review-fixer")
+    (project / "safe.json").write_text(json.dumps(reviews.review(safe, reviewer="style")))
+    assert awf("findings", "import", "safe.json").returncode == 0
+    fixer = f"{sys.executable} -c \"print('[FINDING 5: fixed]')\""
+    done = awf("findings", "walk", "--json", "--fixer", fixer, *answers(project, "skip", "skip", "skip"))
+    assert len(json.loads(done.stdout)["findings"]) == 3
+    assert json.loads(awf("findings", "show", "5", "--json").stdout)["state"] == "fix_claimed"
+
+
+def scripted(project: Path, **said: list[str]) -> tuple[str, str]:
+    (project / "script.json").write_text(json.dumps(said))
+    return "--script", "script.json"
+
+
+def test_findings_are_validated_before_all_are_applied(project: Path, awf: Awf) -> None:
+    """What the validator refuses is dropped; a severe one without an answer stays, and the report says so."""
+    said = scripted(
+        project,
+        validate=["I cannot tell.", '{"validated": false, "reason": "the caller checks"}', '{"validated": true}'],
+    )
+    done = awf("findings", "walk", "--json", "--validate", *said, *answers(project, "rest", "proceed"))
+    report = json.loads(done.stdout)
+    assert {one["number"]: one["action"] for one in report["findings"]} == {1: "accepted", 2: "dropped", 3: "accepted"}
+    assert [one["number"] for one in report["findings"] if "not validated" in one["note"]] == [1]
+    assert decided(awf).keys() == {1, 3}
+    kept = list((project / ".awf" / "validations").glob("*/*/question.md"))
+    assert len(kept) == 3
+
+
+def test_what_was_accepted_is_fixed_later(project: Path, awf: Awf) -> None:
+    """One agent gets all accepted findings; what it fixed is claimed, what it does not mention is an attempt."""
+    walked = awf("findings", "walk", *answers(project, "apply", "skip", "apply"))
+    assert "2 accepted, not applied yet; apply them with: awf findings fix" in walked.stdout
+    said = scripted(project, fix=["[FINDING 1: fixed]"])
+    done = awf("findings", "fix", "--json", *said)
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    assert report["counts"]["applied"] == 2
+    assert [one["reason"] for one in report["failures"]] == ["the fixer did not mention it"]
+    records = {number: json.loads(awf("findings", "show", str(number), "--json").stdout) for number in (1, 2, 3)}
+    assert {number: one["state"] for number, one in records.items()} == {1: "fix_claimed", 2: "open", 3: "open"}
+    assert [one["outcome"] for one in records[3]["attempts"]] == ["not_fixed"]
+    (prompt,) = (project / ".awf" / "fixes").glob("*/all/question.md")
+    assert re.findall(r"^- #(\d+) ", prompt.read_text(), re.MULTILINE) == ["1", "3"]
+
+
+def test_a_named_finding_is_fixed_without_a_walk(project: Path, awf: Awf) -> None:
+    """Naming it accepts its fix; one that is not open, or nothing to fix, starts no agent."""
+    assert "awf findings walk" in awf("findings", "fix", *scripted(project)).stdout
+    fixer = f"{sys.executable} -c \"print('[FINDING 2: fixed]')\""
+    assert awf("findings", "fix", "2", "--agent-command", fixer).returncode == 0
+    assert decided(awf) == {2: [("apply", "")]}
+    assert awf("findings", "fix", "2", *scripted(project)).returncode == 2
+    assert awf("findings", "fix", "1", *scripted(project), AWF_STAGE="fix").returncode == 2
+
+
 def test_a_malformed_fixer_command_is_an_error_before_the_first_question(project: Path, awf: Awf) -> None:
     """Nothing is shown."""
     done = awf("findings", "walk", "--fixer", "'", *answers(project))

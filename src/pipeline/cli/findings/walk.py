@@ -14,8 +14,12 @@ from pathlib import Path
 
 import click
 
+from pipeline.app.findings.agent import open_agent
 from pipeline.app.findings.ledger import open_ledger
 from pipeline.app.findings.queries import ALL_STATES, FindingFilter
+from pipeline.app.findings.validation import STAGE as VALIDATOR
+from pipeline.app.findings.validation import validate_findings
+from pipeline.app.wiring import Runtime
 from pipeline.cli.findings.options import (
     FindingsSource,
     file_option,
@@ -25,12 +29,18 @@ from pipeline.cli.findings.options import (
     utc_now,
 )
 from pipeline.cli.findings.screen import Screen, stops
-from pipeline.cli.options import as_json_option, split_command
+from pipeline.cli.options import (
+    agent_command_option,
+    as_json_option,
+    current_settings,
+    read_agent_options,
+    script_option,
+    split_command,
+)
 from pipeline.cli.output import print_json
 from pipeline.cli.terminal import sanitize
 from pipeline.errors import AwfError
 from pipeline.files import read_text
-from pipeline.findings.answers import fixer_events
 from pipeline.findings.excerpts import read_excerpts
 from pipeline.findings.model import Actor, Severity
 from pipeline.findings.trackers import TrackerChain, all_trackers
@@ -38,7 +48,7 @@ from pipeline.findings.trackers.ticket import TrackerContext
 from pipeline.findings.walk.machine import OptionKey, Route, Step, Walk
 from pipeline.findings.walk.present import Question
 from pipeline.findings.walk.report import render_report, report_data
-from pipeline.findings.walk.session import Session, decision_events, open_walk, run_fixer
+from pipeline.findings.walk.session import Session, decision_events, fix_events, open_walk, run_fixer, safe_findings
 from pipeline.findings.walk.stage import RecordedAnswers
 from pipeline.plugins.manager import PluginManager
 from pipeline.redaction import redactor_of
@@ -107,6 +117,10 @@ class AnswerFile:
     show_default=True,
     help="One by one, all as recommended, a ticket for each, only the report, or ask which.",
 )
+@click.option("--validate", is_flag=True, help="Let a read-only agent check findings before all are applied at once.")
+@click.option("--backend", help="The agent that validates. [default: the one that a run would use]")
+@script_option
+@agent_command_option
 @severity_option
 @file_option
 @click.option("--advisory", is_flag=True, help="Include findings with nothing to fix.")
@@ -123,6 +137,9 @@ class AnswerFile:
 def command(
     answers: Path | None,
     route: str,
+    backend: str | None,
+    script: Path | None,
+    agent_command: str | None,
     severities: tuple[str, ...],
     files: tuple[str, ...],
     tracker: str | None,
@@ -130,6 +147,7 @@ def command(
     artifacts: Path | None,
     source: FindingsSource,
     *,
+    validate: bool,
     advisory: bool,
     seed_wording: bool,
     as_json: bool,
@@ -143,10 +161,16 @@ def command(
     screen = Screen(sys.stderr if as_json else sys.stdout)
     person = AnswerFile(recorded, None if as_json else screen) if recorded else Keyboard(screen)
     repository, ledger = source.repository, source.read()
+    fixer_command = split_command(fixer or "", "--fixer")
+    fix = partial(run_fixer, fixer_command, repository.root, repository.environment, ledger.members)
     plugins = PluginManager(time.time)
     plugins.load_installed()
     context = TrackerContext(repository.root, source.store, os.environ)
     chain = TrackerChain(context, tracker or "", all_trackers(plugins.trackers()))
+    if fixer_command and (safe := safe_findings(ledger)):  # nobody needs to decide on those
+        with open_ledger(source.store, repository, utc_now()) as opened:
+            print_problems(opened.record(list(fix_events(fix(safe), opened.ledger, opened.at))))
+        ledger = source.read()
     walk = open_walk(
         ledger,
         chain,
@@ -154,13 +178,17 @@ def command(
         route=None if route == _ASK else Route(route),
         wanted=FindingFilter(ALL_STATES, frozenset(map(Severity, severities)), files=files).matches,
         advisory=advisory,
+        validates=validate,
         confirms=recorded is None,
         seed_wording=seed_wording,
     )
-    fixer_command = split_command(fixer or "", "--fixer")
-    fix = partial(run_fixer, fixer_command, repository.root, repository.environment, ledger.members)
     excerpts = partial(read_excerpts, root=repository.root, redactor=redactor_of(os.environ))
     session = Session(walk, person.tell, chain, fix, excerpts)
+    if validate:
+        options = read_agent_options(backend or ("command" if agent_command else None), script, agent_command)
+        runtime = Runtime(store=source.store, environ=dict(os.environ), settings=current_settings())
+        agent = open_agent(VALIDATOR, "validations", repository.root, runtime, utc_now(), options)
+        session.validator = partial(validate_findings, agent=agent, base=ledger.last.base if ledger.last else "")
     _run(session, person.choose)
     print_problems(_record(session.walk, source))
     if as_json:
@@ -189,7 +217,7 @@ def _record(walk: Walk, source: FindingsSource) -> tuple[str, ...]:
     if not walk.decisions:
         return ()
     with open_ledger(source.store, source.repository, utc_now()) as opened:
-        claimed = fixer_events(walk.fixes.answers, opened.ledger, run="", round=1, by="fixer", at=opened.at)
+        claimed = fix_events(walk.fixes, opened.ledger, opened.at)
         return opened.problems + opened.record([*decision_events(walk, opened.at, str(Actor.USER)), *claimed])
 
 

@@ -56,7 +56,9 @@ def report_data(walk: Walk, apply_with: str = "") -> dict[str, Any]:
     summary = {bucket: f"{count} {_BUCKETS[bucket]}" for bucket, count in counts.items() if count}
     if failed := sum(failure["what"] == "fix" for failure in failures):
         summary["applied"] += f" ({failed} failed)"
-    hint = f"; apply them with: {apply_with}" if apply_with and counts[_ACCEPTED] else ""
+    accepted = [summary.pop(_ACCEPTED)] if counts[_ACCEPTED] else []  # last, since it says what to do
+    hint = [f"apply them with: {apply_with}"] if apply_with and accepted else []
+    decided = "; ".join([*filter(None, [", ".join(summary.values())]), *accepted, *hint])
     return {
         "route": str(walk.route),
         "failures": failures,
@@ -65,7 +67,7 @@ def report_data(walk: Walk, apply_with: str = "") -> dict[str, Any]:
         "apply": [finding.id for finding in walk.accepted],
         "tickets": _tickets(walk),
         "coverage": _coverage(walk),
-        "summary": ", ".join(summary.values()) + hint if walk.items else _nothing_to_decide(walk.ledger),
+        "summary": decided if walk.items else _nothing_to_decide(walk.ledger),
         "verdict": str(_readiness(walk)),
     }
 

@@ -6,15 +6,15 @@ from pathlib import Path
 
 from pipeline.backends.process import run_program
 from pipeline.files import NotAFile, read_file
-from pipeline.findings.answers import read_answers
-from pipeline.findings.events import DecisionMade, LedgerEvent
+from pipeline.findings.answers import fixer_events, read_answers
+from pipeline.findings.events import DecisionMade, FixAttempted, LedgerEvent
 from pipeline.findings.excerpts import Excerpt
 from pipeline.findings.fingerprints import norm_title
 from pipeline.findings.fix_prompt import Members, findings_section
 from pipeline.findings.formats import FORMATS
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.merge import passes
-from pipeline.findings.model import AutofixClass, Decision, Finding, FindingId, FindingState, RawFinding
+from pipeline.findings.model import AutofixClass, Decision, Finding, FindingId, FindingState, FixAttempt, RawFinding
 from pipeline.findings.scales import P_LEVEL
 from pipeline.findings.trackers import TrackerChain
 from pipeline.findings.trackers.ticket import NO_TRACKER, TrackerStatus
@@ -147,6 +147,18 @@ def pending_findings(findings: Iterable[Finding], *, advisory: bool = False) -> 
     return sorted(found, key=lambda finding: (P_LEVEL[finding.severity], importance(finding)))
 
 
+def safe_findings(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the open findings of this change that are fixed without a decision."""
+    return [
+        finding
+        for finding in findings
+        if finding.autofix_class is AutofixClass.SAFE_AUTO
+        and finding.state.active
+        and not finding.pre_existing
+        and passes(finding.severity, finding.confidence)
+    ]
+
+
 def decision_events(walk: Walk, at: str, by: str, run: str = "") -> list[LedgerEvent]:
     """Return what was decided, for the ledger. A walk that is not done has decided nothing."""
     if walk.step is not Step.DONE:
@@ -257,23 +269,42 @@ def run_fixer(
     """
     if not command:
         return Fixes()
-    ids = {finding.number: finding.id for finding in findings}
-    prompt = f"{TASK}\n\n{findings_section(findings, _MAX_PROMPT, members)}\n"
     try:
         done = run_program(
             command,
             env=environ,
             cwd=root,
-            stdin=prompt.encode(errors="replace"),
+            stdin=fixer_prompt(findings, members).encode(errors="replace"),
             timeout=_FIXER_SECONDS,
             inherit_stderr=True,
         )
     except OSError as error:
-        return Fixes(failed=dict.fromkeys(ids.values(), f"{command[0]}: {error.strerror}"))
-    answers = tuple(one for one in read_answers(done.stdout.decode(errors="replace")) if one.number in ids)
-    unsaid = f"the fixer exited with code {done.returncode}" if done.returncode else "the fixer did not mention it"
-    failed = dict.fromkeys(ids.values(), unsaid)
+        return read_fixes(findings, "", f"{command[0]}: {error.strerror}")
+    error_text = f"the fixer exited with code {done.returncode}" if done.returncode else ""
+    return read_fixes(findings, done.stdout.decode(errors="replace"), error_text)
+
+
+def fixer_prompt(findings: Sequence[Finding], members: Members) -> str:
+    """What a fixer is given: all findings at once, since one fix may affect another."""
+    return f"{TASK}\n\n{findings_section(findings, _MAX_PROMPT, members)}\n"
+
+
+def read_fixes(findings: Sequence[Finding], said: str, error: str = "") -> Fixes:
+    """What became of the fixes by a fixer's own words. What it does not mention has failed."""
+    ids = {finding.number: finding.id for finding in findings}
+    answers = tuple(one for one in read_answers(said) if one.number in ids)
+    failed = dict.fromkeys(ids.values(), error or "the fixer did not mention it")
     for one in answers:
         failed[ids[one.number]] = ", ".join(filter(None, (one.word.replace("_", " "), one.why)))
     made = frozenset(ids[one.number] for one in answers if one.word == "fixed")
     return Fixes(made, {id: reason for id, reason in failed.items() if id not in made}, answers)
+
+
+def fix_events(fixes: Fixes, ledger: Ledger, at: str, by: str = "fixer") -> Iterator[LedgerEvent]:
+    """Return the attempts and claims of a fixer, for the ledger."""
+    yield from fixer_events(fixes.answers, ledger, run="", round=1, by=by, at=at)
+    answered = {answer.number for answer in fixes.answers}
+    for id, reason in fixes.failed.items():
+        if ledger.findings[id].number not in answered:
+            attempt = FixAttempt(round=1, by=by, what=reason, outcome="not_fixed")
+            yield FixAttempted(at=at, id=id, attempt=attempt)
