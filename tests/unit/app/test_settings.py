@@ -23,6 +23,7 @@ from pipeline.app.settings import (
     Settings,
     SettingsFile,
     SettingsPaths,
+    ToolSettings,
     TrustSettings,
     load_settings,
     read_settings,
@@ -206,6 +207,27 @@ def test_a_profile_needs_a_name_and_a_model(text: str, code: str) -> None:
     assert [hit.rule.code for hit in hits] == [code]
 
 
+def test_the_tools_of_a_review_are_named(places: SettingsPaths) -> None:
+    """A project's tool replaces the user's of that name as a whole, if the project is trusted."""
+    user = 'review { tool "ruff" command="ruff a" findings="sarif"; tool "mypy" command="mypy ."; }'
+    project = 'review { tool "ruff" command="ruff b"; }'
+    tools = read(user).overridden_by(read(project)).review_tools
+    assert [(tool.name, tool.command, tool.findings) for tool in tools] == [
+        ("mypy", "mypy .", "text"),
+        ("ruff", "ruff b", "text"),
+    ]
+    places.project.write_text(project)
+    assert load_settings(places).settings.review_tools == ()
+    assert "review.tool.ruff.command" in load_settings(places).ignored
+
+
+def test_a_tool_is_wrong_in_several_ways() -> None:
+    """Without a command, with an unknown format, with a name that cannot be a stage, or twice."""
+    text = 'review { tool "a"; tool "b" command="x" findings="srif"; tool "c d" command="x"; tool "a" command="y"; }'
+    _, hits = read_settings(SourceText("f", text), SettingLevel.USER)
+    assert sorted(hit.rule.code for hit in hits) == ["AWF008", "AWF009", "AWF010", "AWF012"]
+
+
 def test_an_option_overrides_both() -> None:
     """It is its own origin; one that is not given changes nothing."""
     settings = read('backend "claude"').with_option("backend", "--backend", "pi")
@@ -278,6 +300,7 @@ def test_the_documented_file_is_read() -> None:
         "agent.claude.": AgentSettings,
         "acp.": AcpSettings,
         "limits.": LimitSettings,
+        "review.tool.ruff.": ToolSettings,
         "trust.": TrustSettings,
     }
     words = {prefix + name for prefix, model in blocks.items() for name in model.attributes()} - {"artefacts"}
