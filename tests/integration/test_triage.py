@@ -145,6 +145,56 @@ def test_the_report_is_recorded(project: Project) -> None:
     assert "**Accepted, not applied yet (1)**" in logs.stdout, logs.stderr
 
 
+def test_the_report_is_repeated_after_the_fix(project: Project) -> None:
+    """The result and the report of the run say what became of the fixes, with the verdict on what remains."""
+    done = project.run(answers=["apply", "apply", "skip"])
+    triage = json.loads(done.stdout.splitlines()[-1])["triage"]
+    assert (triage["counts"]["applied"], triage["counts"]["accepted"], triage["counts"]["skipped"]) == (1, 1, 1)
+    assert triage["verdict"]
+    assert project.awf("report", "r").returncode == 0
+    text = (project.folder / ".awf" / "reports" / "r.md").read_text()
+    section = text[text.index("## Completion report") :]
+    assert "applied" in section
+    assert "Verdict: " in section
+    assert "Completion report" in (project.folder / ".awf" / "reports" / "r.html").read_text()
+
+
+LOOP = WORKFLOW.replace('from="fix" to="exit"', 'from="fix" to="rev"').replace(
+    'kind="triage" {', 'kind="triage" advisory=true tracker="folder" {'
+)
+
+
+def test_what_was_skipped_is_not_asked_about_again_in_the_run(project: Project) -> None:
+    """At the second visit only the accepted finding, which is still open, is asked about."""
+    (project.folder / "w.awf.kdl").write_text(LOOP)
+    project.script(THREE, THREE, fix="[FINDING 1: not fixed, because of reasons]")
+    done = project.run(answers=[["apply", "defer", "skip"], ["skip"]])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert project.decided() == {1: ["apply", "skip"], 2: ["defer"], 3: ["skip"]}
+
+
+def test_a_triage_stage_takes_advice_and_a_tracker(project: Project) -> None:
+    """Findings with nothing to fix are asked about, and the named tracker gets the tickets; it has to work."""
+    (project.folder / "w.awf.kdl").write_text(LOOP.replace('to="rev"', 'to="exit"'))
+    project.script(found(item(TITLES[0], 2), item("Short names", 4, autofix_class="advisory", suggested_fix=None)))
+    assert project.run(answers=["defer", "acknowledge"]).returncode == 0
+    assert project.decided() == {1: ["defer"], 2: ["acknowledge"]}
+
+
+def test_a_named_tracker_that_cannot_be_used_pauses_the_run(project: Project) -> None:
+    """Before the first question: nothing is decided."""
+    (project.folder / "w.awf.kdl").write_text(LOOP.replace("folder", "github"))
+    assert project.run(answers=["skip", "skip", "skip"]).returncode == 3
+    assert project.decided() == {}
+
+
+def test_a_triage_stage_asks_for_a_route(project: Project) -> None:
+    """With route="ask" the first question is what to do with all of them."""
+    (project.folder / "w.awf.kdl").write_text(WORKFLOW.replace('kind="triage" {', 'kind="triage" route="ask" {'))
+    assert project.run(answers=["all", "proceed"]).returncode == 0
+    assert project.decided() == {1: ["apply"], 2: ["apply"], 3: ["apply"]}
+
+
 def test_nothing_accepted_leads_to_done(project: Project) -> None:
     """The fix stage is not run."""
     assert project.run(answers=["skip", "skip", "skip"]).returncode == 0
