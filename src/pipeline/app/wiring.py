@@ -89,6 +89,7 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
         plugins.trackers,
         runtime.deciders,
         settings.record_writers,
+        runtime.mailbox,
     )
     plugins.register(ReviewDiffs(environ, snapshots, runtime.store), "reviewed")  # first: a summary starts with it
     plugins.register(findings, "findings")

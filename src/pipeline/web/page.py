@@ -3,7 +3,7 @@
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
@@ -87,6 +87,7 @@ class Site:
     read_only: bool
     user: str  # the name under which answers are given unless a form says another
     redactor: Redactor
+    walks: dict[str, Any] = field(default_factory=dict)  # walk-throughs that are under way, by name
 
 
 def serve_stores(stores: Sequence[Path | RunStore], redactor: Redactor) -> dict[str, ServedStore]:
@@ -123,6 +124,17 @@ def current_store(request: Request) -> ServedStore:
     if store is None:
         raise HTTPException(404, f'There is no store "{name}" here.')
     request.state.position = store.feed.position
+    return store
+
+
+def writable_store(request: Request) -> ServedStore:
+    """The store that a request's path names, if decisions about its findings can be recorded here."""
+    store = current_store(request)
+    if store.cluster:
+        raise AwfError(
+            "the findings of runs on a cluster can only be viewed here",
+            help="decide about them in a triage stage of the workflow; nothing was changed",
+        )
     return store
 
 

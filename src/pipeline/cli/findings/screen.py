@@ -11,10 +11,9 @@ import click
 
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.findings.walk.machine import OptionKey
-from pipeline.findings.walk.present import Question, parse_choice
+from pipeline.findings.walk.present import Question, parse_choice, read_markdown
 from pipeline.text import ELLIPSIS, display_width
 
-_ESCAPE = re.compile(r"^(\d*)\\(?=[#>*+\-=|~<`_.)])")
 _TITLE = re.compile(r"^(## .*|\*\*.*\*\*)\n\n(?!## |\*\*)", re.MULTILINE)  # no blank line below it on a terminal
 _INDENT = "  "
 _MAX_WIDTH = 100  # columns in which text is easy to read
@@ -194,17 +193,15 @@ def wrap(text: str, width: int, first: str = "", then: str = "") -> list[str]:
 
 
 def _lines(markdown: str, width: int, bold: Callable[[str], str]) -> Iterator[str]:
-    code = False
-    for line in _TITLE.sub(r"\1\n", markdown).split("\n"):
-        if line == "```":
-            code = not code
-        elif code:
-            yield f"{_INDENT * 2}{line}"
-        elif line.startswith("## "):
-            yield from map(bold, wrap(line.removeprefix("## "), width))
-        elif line.startswith("**") and line.endswith("**"):
-            yield bold(line.strip("*"))
-        elif line.startswith("- "):
-            yield from wrap(line.removeprefix("- "), width, f"{_INDENT}- ", _INDENT * 2)
-        else:
-            yield from wrap(_ESCAPE.sub(r"\1", line), width, _INDENT, _INDENT) if line else [""]
+    for kind, line in read_markdown(_TITLE.sub(r"\1\n", markdown)):
+        match kind:
+            case "code":
+                yield f"{_INDENT * 2}{line}"
+            case "heading":
+                yield from map(bold, wrap(line, width))
+            case "label":
+                yield bold(line)
+            case "item":
+                yield from wrap(line, width, f"{_INDENT}- ", _INDENT * 2)
+            case _:
+                yield from wrap(line, width, _INDENT, _INDENT) if line else [""]

@@ -60,6 +60,7 @@ _LINE_NUMBER = re.compile(
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^a-z])")
 _MARKUP = re.compile(r"[#>*+\-=|~<]|```|___")
 _LIST_NUMBER = re.compile(r"(\d+)[.)]")
+_ESCAPED = re.compile(r"^(\d*)\\(?=[#>*+\-=|~<`_.)])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +177,27 @@ def escape(line: str) -> str:
     if number := _LIST_NUMBER.match(line):
         return f"{number[1]}\\{line[number.end(1) :]}"
     return f"\\{line}" if _MARKUP.match(line) else line
+
+
+def read_markdown(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of our own markdown, each as heading, label, item, code or text, without its marks.
+
+    Nothing in the text of a finding becomes a heading or a label: that was escaped.
+    """
+    code = False
+    for line in text.split("\n"):
+        if line == "```":
+            code = not code
+        elif code:
+            yield "code", line
+        elif line.startswith("## "):
+            yield "heading", line.removeprefix("## ")
+        elif line.startswith("**") and line.endswith("**"):
+            yield "label", line.strip("*")
+        elif line.startswith("- "):
+            yield "item", line.removeprefix("- ")
+        else:
+            yield "text", _ESCAPED.sub(r"\1", line)
 
 
 def paragraphs(text: str) -> list[str]:

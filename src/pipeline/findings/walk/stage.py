@@ -4,20 +4,21 @@ Decisions are recorded with the stage. If a triage is stopped before its end not
 """
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pipeline.engine.outcome import Outcome, Status, StatusSource
-from pipeline.engine.ports import Job, Waiting
+from pipeline.engine.ports import HumanAnswer, Job, Mailbox, Waiting
 from pipeline.errors import AwfError
 from pipeline.findings.excerpts import read_excerpts
-from pipeline.findings.model import Actor
+from pipeline.findings.model import Actor, Decision, FindingId
 from pipeline.findings.plugin import ReviewKey
 from pipeline.findings.trackers import TrackerChain, all_trackers
 from pipeline.findings.trackers.ticket import OpenTracker, TrackerContext
-from pipeline.findings.walk.machine import Fixes, OptionKey, Reply, Route, Walk
+from pipeline.findings.walk.machine import Action, Fixes, OptionKey, Reply, Route, Walk
 from pipeline.findings.walk.present import Question, one_line, parse_choice
 from pipeline.findings.walk.report import render_report, report_data
 from pipeline.findings.walk.session import Session, decision_events, is_settled, open_walk
@@ -27,6 +28,27 @@ from pipeline.text import plural
 
 if TYPE_CHECKING:
     from pipeline.findings.run_findings import RunFindings
+
+
+DECIDED = "decided"  # the option of an answer that holds decisions
+
+
+def decisions_answer(
+    run_id: str, stage: str, visit: int, decisions: Mapping[FindingId, Decision], by: str, at: float
+) -> HumanAnswer:
+    """Return what was decided elsewhere as an answer for the mailbox of a waiting run."""
+    actions = {id: decision.action for id, decision in decisions.items()}
+    return HumanAnswer(run_id, stage, visit, DECIDED, json.dumps(actions), by, at)
+
+
+def read_decisions(answer: HumanAnswer | None) -> dict[str, Action]:
+    """Return the decisions in an answer, by finding; empty if it has none. Raises AwfError if it cannot be read."""
+    if answer is None or answer.option != DECIDED:
+        return {}
+    try:
+        return {id: Action(action) for id, action in json.loads(answer.feedback).items()}
+    except (ValueError, AttributeError) as error:
+        raise AwfError(f"the decisions that {answer.by or 'someone'} left cannot be read: {error}") from None
 
 
 class Decider(Protocol):
@@ -70,8 +92,9 @@ class RecordedAnswers:
 
 @dataclass(slots=True)
 class Panel:
-    """Who decides at one visit: recorded answers first, then auto-approval, then people."""
+    """Who decides at one visit: what was decided elsewhere, recorded answers, auto-approval, then people."""
 
+    decided: Mapping[str, Action]
     recorded: RecordedAnswers
     auto_approve: bool
     people: Sequence[Decider]
@@ -79,7 +102,9 @@ class Panel:
 
     async def choose(self, question: Question) -> OptionKey | None:
         """Return the first answer, or None if nobody has one."""
-        key = self.recorded.next_answer(question)
+        offered = {option.key for option in question.options}
+        key: OptionKey | None = self.decided.get(question.finding or "")
+        key = key if key in offered else self.recorded.next_answer(question)
         if key is None and self.auto_approve:
             self.source = StatusSource.OVERRIDE
             return _approve(question)
@@ -111,6 +136,7 @@ class TriageHandler:
     environ: Mapping[str, str]
     trackers: Callable[[], Mapping[str, OpenTracker]]  # of plugins
     people: Sequence[Decider]
+    mailbox: Mailbox | None = None  # with what people decide elsewhere
 
     async def run(self, job: Job) -> Outcome | Waiting:
         """Ask until everything is decided; the outcome says whether there is something to fix."""
@@ -123,7 +149,9 @@ class TriageHandler:
     async def _triage(self, job: Job) -> Outcome | Waiting:
         given = (job.state.options.get("answers") or {}).get(job.stage.id, ())
         recorded = RecordedAnswers(answers_for_visit(given, job.visit))
-        panel = Panel(recorded, bool(job.state.options.get("auto_approve")), self.people)
+        left = self.mailbox.answer(job.run_id, job.stage.id, job.visit) if self.mailbox else None
+        decided = read_decisions(left)
+        panel = Panel(decided, recorded, bool(job.state.options.get("auto_approve")), self.people)
         context = TrackerContext(job.directory, job.store, self.environ)
         stage = job.stage
         assert isinstance(stage, TriageStage)  # noqa: S101 - the stage of this handler
@@ -131,11 +159,11 @@ class TriageHandler:
         walk = open_walk(
             self.findings.ledger(),
             chain,
-            route=None if stage.route == "ask" else Route(stage.route),
-            wanted=lambda finding: not is_settled(finding, job.run_id),
+            route=Route.EACH if decided else None if stage.route == "ask" else Route(stage.route),
+            wanted=lambda finding: finding.id in decided if decided else not is_settled(finding, job.run_id),
             advisory=stage.advisory,
             # Who answers beforehand cannot know a tracker's name.
-            confirms=not (recorded.words or panel.auto_approve),
+            confirms=not (decided or recorded.words or panel.auto_approve),
         )
         excerpts = partial(read_excerpts, root=job.directory, redactor=redactor_of(self.environ))
         session = Session(walk, panel.tell, chain, fixer=lambda _findings: Fixes(), excerpts=excerpts)
