@@ -288,6 +288,20 @@ def test_a_person_at_the_terminal(project: Project) -> None:
     assert project.why("triage")["source"] == "human"
 
 
+def test_q_leaves_the_triage_for_later(project: Project) -> None:
+    """The run waits with nothing decided, and asks again when it is resumed; `awf answer` says where to decide."""
+    argv = [COMMAND, "run", "w.awf.kdl", "--script", "script.json", "--run-id", "r"]
+    screen = shown(run_on_screen(argv, project.folder, typed=["", "v", "q"], columns=100, lines=60))
+    assert any(line.startswith("Stopped: ") for line in screen)
+    assert project.decided() == {}
+    answered = project.awf("answer", "r", "apply")
+    assert answered.returncode == 2
+    assert "awf resume r" in answered.stderr
+    again = shown(run_on_screen([COMMAND, "resume", "r"], project.folder, typed=["", "", ""], columns=100, lines=60))
+    assert any("Completion report" in line for line in again)
+    assert project.decided() == {1: ["apply"], 2: ["apply"], 3: ["apply"]}
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_interruption_discards_everything_but_tickets(project: Project, number: signal.Signals) -> None:
     """Ctrl-C at a question cancels the run; nothing is recorded, and a resumed run asks from the beginning.
