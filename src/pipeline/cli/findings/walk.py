@@ -7,19 +7,16 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
-from pipeline.app.findings.agent import open_agent
 from pipeline.app.findings.ledger import open_ledger
 from pipeline.app.findings.queries import ALL_STATES, FindingFilter
-from pipeline.app.findings.validation import STAGE as VALIDATOR
-from pipeline.app.findings.validation import validate_findings
-from pipeline.app.wiring import Runtime
 from pipeline.cli.findings.options import (
     FindingsSource,
     file_option,
@@ -42,13 +39,22 @@ from pipeline.cli.terminal import sanitize
 from pipeline.errors import AwfError
 from pipeline.files import read_text
 from pipeline.findings.excerpts import read_excerpts
+from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor, Severity
 from pipeline.findings.trackers import TrackerChain, all_trackers
 from pipeline.findings.trackers.ticket import TrackerContext
 from pipeline.findings.walk.machine import OptionKey, Route, Step, Walk
 from pipeline.findings.walk.present import Question
 from pipeline.findings.walk.report import render_report, report_data
-from pipeline.findings.walk.session import Session, decision_events, fix_events, open_walk, run_fixer, safe_findings
+from pipeline.findings.walk.session import (
+    Session,
+    Validator,
+    decision_events,
+    fix_events,
+    open_walk,
+    run_fixer,
+    safe_findings,
+)
 from pipeline.findings.walk.stage import RecordedAnswers
 from pipeline.plugins.manager import PluginManager
 from pipeline.redaction import redactor_of
@@ -186,9 +192,7 @@ def command(
     session = Session(walk, person.tell, chain, fix, excerpts)
     if validate:
         options = read_agent_options(backend or ("command" if agent_command else None), script, agent_command)
-        runtime = Runtime(store=source.store, environ=dict(os.environ), settings=current_settings())
-        agent = open_agent(VALIDATOR, "validations", repository.root, runtime, utc_now(), options)
-        session.validator = partial(validate_findings, agent=agent, base=ledger.last.base if ledger.last else "")
+        session.validator = _validator(source, ledger, options)
     _run(session, person.choose)
     print_problems(_record(session.walk, source))
     if as_json:
@@ -197,6 +201,17 @@ def command(
         screen.show_markdown(render_report(session.walk, FIX_COMMAND))
     if recorded and recorded.remaining:
         print_problems((f"{plural(recorded.remaining, 'answer')} left over: fewer questions were asked",))
+
+
+def _validator(source: FindingsSource, ledger: Ledger, options: Mapping[str, Any]) -> Validator:
+    """What asks the agent that the options name, or the one that a run would use."""
+    from pipeline.app.findings.agent import open_agent  # noqa: PLC0415 - agents take 0.3 s to load
+    from pipeline.app.findings.validation import STAGE, validate_findings  # noqa: PLC0415 - as above
+    from pipeline.app.wiring import Runtime  # noqa: PLC0415 - as above
+
+    runtime = Runtime(store=source.store, environ=dict(os.environ), settings=current_settings())
+    agent = open_agent(STAGE, "validations", source.repository.root, runtime, utc_now(), options)
+    return partial(validate_findings, agent=agent, base=ledger.last.base if ledger.last else "")
 
 
 def _run(session: Session, choose: Callable[[Question], OptionKey]) -> None:
