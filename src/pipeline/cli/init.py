@@ -80,7 +80,10 @@ def command(workflow: str | None, *, github: bool, yes: bool, dry_run: bool) -> 
 
 
 def _shipped(name: str) -> CatalogEntry:
-    entries = {entry.name: entry for folder, entry in catalog().entries() if folder.shipped}
+    found = catalog()
+    entries = {
+        entry.name: entry for _, entry in found.entries() if entry.path.resolve().parent == found.shipped.resolve()
+    }
     if name not in entries:
         help = did_you_mean(name, entries) or f"the shipped workflows are {', '.join(entries)}"
         raise AwfError(f'unknown shipped workflow "{name}"', help=help)
