@@ -136,6 +136,7 @@ class State(NamedTuple):
     cwd: Path
     cursor: Cursor
     settings: WorkflowSettings
+    head: str = ""  # the commit that was checked out where the run started, if any
     status: RunStatus = RunStatus.RUNNING
     reason: str = ""
     until: float | None = None  # when a paused run can continue without anybody's help
@@ -181,6 +182,7 @@ def begin(record: RunCreated, workflow: Workflow | None = None) -> State:
         cwd=Path(record.cwd),
         cursor=Cursor(workflow.start, 1),
         settings=_effective_settings(workflow, record.options),
+        head=record.head,
         context=EMPTY.apply([Set(Key.GOAL, goal), Set(Key.NAME, workflow.name)]),
     )
 

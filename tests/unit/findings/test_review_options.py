@@ -1,31 +1,29 @@
 """The options that a run records about its review."""
 
-import json
+from typing import Any
 
-import pytest
+from pipeline.engine.records import RunCreated
+from pipeline.engine.state import State, begin
+from pipeline.findings.review_options import ReviewOptions, review_options
 
-from pipeline.errors import AwfError
-from pipeline.findings.review_options import ReviewOptions, read_options
+SOURCE = 'workflow "w" {\n  version 2\n  start "end"\n  stage "end" kind="exit"\n}\n'
 
 
-def test_options_survive_being_recorded() -> None:
-    """What was recorded as JSON is read back as it was."""
-    options = ReviewOptions(
-        mode="verify", base="a" * 40, paths=("src",), lenses=("qa", "pm"), report=True, caller="awf review"
+def started(**options: Any) -> State:
+    return begin(
+        RunCreated(
+            at=0.0, run_id="r", file="w", source=SOURCE, goal="g", cwd="/", version="0", head="a" * 40, options=options
+        )
     )
-    assert read_options(json.loads(json.dumps(options.recorded()))) == options
 
 
-def test_a_run_without_options_has_the_defaults() -> None:
-    """A run that was not started as a review reviews its change in full."""
-    assert read_options(None) == ReviewOptions()
-    assert ReviewOptions().recorded() == {}
+def test_the_options_of_a_run_are_those_it_recorded() -> None:
+    """Lists in JSON are read as tuples."""
+    given = {"mode": "verify", "base": "b" * 40, "paths": ["src"], "lenses": ["qa", "pm"], "report": True, "task": "7"}
+    expected = ReviewOptions(mode="verify", base="b" * 40, paths=("src",), lenses=("qa", "pm"), report=True, task="7")
+    assert review_options(started(review=given)) == expected
 
 
-@pytest.mark.parametrize(
-    "recorded", [[], {"mode": "slow"}, {"scope": "world"}, {"paths": "src"}, {"report": 1}, {"new": 1}]
-)
-def test_options_that_cannot_be_understood_are_an_error(recorded: object) -> None:
-    """No review starts on options of another version."""
-    with pytest.raises(AwfError):
-        read_options(recorded)
+def test_a_run_that_was_not_started_as_a_review_reviews_its_change_in_full() -> None:
+    """It is compared with the commit that was checked out when it started."""
+    assert review_options(started()) == ReviewOptions(base="a" * 40, task="r")
