@@ -99,10 +99,18 @@ class TrustSettings(Element):
     record_writers: Texts = Field(default=(), alias="record-write")
 
 
+class ReviewSettings(Element):
+    """How changes are reviewed."""
+
+    reports: Text = ""
+
+
 class SettingsFile(Element):
     """A whole file."""
 
-    blocks = MappingProxyType({"agent": "agents", "acp": "acp", "limits": "limits", "trust": "trust"})
+    blocks = MappingProxyType(
+        {"agent": "agents", "acp": "acp", "limits": "limits", "trust": "trust", "review": "review"}
+    )
     lists = ("environment",)
 
     backend: Text = ""
@@ -119,6 +127,7 @@ class SettingsFile(Element):
     acp: AcpSettings = AcpSettings()
     limits: LimitSettings = LimitSettings()
     trust: TrustSettings = TrustSettings()
+    review: ReviewSettings = ReviewSettings()
 
 
 class SettingLevel(StrEnum):
@@ -234,6 +243,11 @@ class Settings:
         return self._value("trust.record-write") or ()
 
     @property
+    def review_reports(self) -> str:
+        """The directory of the repository that the reports of full reviews are written to."""
+        return self._value("review.reports") or "docs/code-reviews"
+
+    @property
     def trusted_projects(self) -> tuple[str, ...]:
         """The directories whose own settings may name programs, addresses and variables."""
         return self._value("trust.project") or ()
@@ -344,7 +358,7 @@ def read_settings(source: SourceText, level: SettingLevel) -> tuple[Settings, li
         agents[agent.name] = agent
     if hits:
         return NOTHING_SET, hits
-    blocks = {"": file, "acp.": file.acp, "limits.": file.limits, "trust.": file.trust}
+    blocks = {"": file, "acp.": file.acp, "limits.": file.limits, "trust.": file.trust, "review.": file.review}
     blocks |= {f"agent.{name}.": agent for name, agent in agents.items()}
     entries = {}
     for prefix, element in blocks.items():

@@ -1,7 +1,7 @@
 """What a run was asked to review, as its first record says."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from pipeline.engine.context import Key
 from pipeline.engine.state import State
@@ -28,7 +28,7 @@ class ReviewOptions:
 
 def review_options(state: State) -> ReviewOptions:
     """What a run reviews. Without a given base it is that of the run's workspace, else the commit it started at."""
-    given = dict(state.options.get(OPTION) or {})
-    base = given.pop("base", "") or state.context.get(Key.WORKSPACE_BASE) or state.head
-    lists = {name: tuple(given.pop(name, ())) for name in ("paths", "lenses")}
-    return ReviewOptions(base=str(base or ""), task=given.pop("task", state.run_id), **lists, **given)
+    given: dict[str, Any] = state.options.get(OPTION) or {}
+    base = given.get("base") or state.context.get(Key.WORKSPACE_BASE) or state.head
+    lists = {name: tuple(given.get(name) or ()) for name in ("paths", "lenses")}
+    return ReviewOptions(**{"task": state.run_id, **given, "base": str(base), **lists})
