@@ -1,5 +1,6 @@
 """What a run was asked to review, as its first record says."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -7,6 +8,7 @@ from pipeline.engine.context import Key
 from pipeline.engine.state import State
 
 OPTION = "review"  # the option of a run that holds it
+COMMAND = "awf review"
 
 ReviewMode = Literal["full", "quick", "verify"]
 
@@ -21,9 +23,11 @@ class ReviewOptions:
     scope: str = "changeset"  # or package, or file
     paths: tuple[str, ...] = ()  # what the review is limited to, from the root of the repository; empty: everything
     task: str = ""
-    caller: str = "awf run"
+    caller: str = "awf run"  # or COMMAND
     lenses: tuple[str, ...] = ()
     report: bool = False  # whether to write the Markdown report
+    apply: Literal["", "must", "all"] = ""  # what is fixed without asking
+    fail_on: Literal["warn", "fail", "abort"] = "fail"  # the mildest verdict that makes the command fail
 
 
 def review_options(state: State) -> ReviewOptions:
@@ -32,3 +36,8 @@ def review_options(state: State) -> ReviewOptions:
     base = given.get("base") or state.context.get(Key.WORKSPACE_BASE) or state.head
     lists = {name: tuple(given.get(name) or ()) for name in ("paths", "lenses")}
     return ReviewOptions(**{"task": state.run_id, **given, "base": str(base), **lists})
+
+
+def is_review_command(options: Mapping[str, Any]) -> bool:
+    """Whether a run with these options was started by `awf review`."""
+    return (options.get(OPTION) or {}).get("caller") == COMMAND
