@@ -254,6 +254,25 @@ def test_a_verification_changes_the_verdict_in_place(project: Project) -> None:
     assert len(list(latest.parent.glob("review-*.json"))) == 1
 
 
+def test_a_verification_rules_on_each_claim_by_its_number(project: Project) -> None:
+    """0-33: what is fixed becomes verified in place, what is not is reopened, and a stage confirms nothing."""
+    take(project, found(item(), MINOR))
+    document = project.verdict_file()
+    for one in document["findings"]:
+        one["status"] = "fixed"
+    (project.folder / ".code-review/review-latest.json").write_text(json.dumps(document))
+    rulings = [{"number": 1, "ruling": "fixed"}, {"number": 2, "ruling": "not fixed", "reason": "it is still there"}]
+    answer = found(rulings=rulings)
+    file = project.folder.parent / "review.json"
+    file.write_text(answer)
+    project.awf_anywhere("findings", "import", str(file), "--mode", "verify", cwd=project.folder, AWF_STAGE="fix")
+    assert [one["status"] for one in project.verdict_file()["findings"]] == ["fixed", "fixed"]
+    take(project, answer, "--mode", "verify")
+    after = project.verdict_file()
+    assert [one["status"] for one in after["findings"]] == ["verified", "reopened"]
+    assert (after["reviewId"], after["mode"], after["verdict"]) == (document["reviewId"], "verify", "PASS")
+
+
 # --- lenses, verdicts and patterns (0-34, 0-36) ----------------------------------------------------------------------
 
 

@@ -38,8 +38,8 @@ class Review:
 def review_of(ledger: Ledger, passed: Pass, also: Container[str] = ()) -> Review:
     """The review that a pass belongs to.
 
-    It is about what its passes reported, and what its run reported earlier and is not settled. A verification is also
-    about every fix that was claimed. `also` has the ids of findings that it is about for other reasons.
+    It is about what its passes reported and ruled on, and what its run reported earlier and is not settled. A
+    verification is also about every fix that was claimed. `also` has the ids of findings that it is about besides.
     """
     passes: tuple[Pass, ...] = (passed,)
     reported = {*passed.finding_ids}
@@ -52,6 +52,7 @@ def review_of(ledger: Ledger, passed: Pass, also: Container[str] = ()) -> Review
                 break
             unsettled |= reported
     reported, unsettled = _leaders(ledger, reported), _leaders(ledger, unsettled)
+    own = {one.id for one in passes}
     findings = tuple(
         finding
         for finding in ledger
@@ -59,6 +60,7 @@ def review_of(ledger: Ledger, passed: Pass, also: Container[str] = ()) -> Review
         or finding.id in also
         or (finding.id in unsettled and finding.state.needs_attention)
         or (passed.mode == "verify" and finding.state in _CLAIMED)
+        or any(change.what == "ruling" and change.pass_id in own for change in finding.history)
     )
     said = [verdict for one in passes for verdict in one.reviewer_verdicts]
     coverage = ledger.coverage(passes[-1]) or _NO_ANSWER

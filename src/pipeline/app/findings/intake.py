@@ -15,6 +15,7 @@ from pipeline.app.findings.ledger import Repository, open_ledger, timestamp
 from pipeline.app.findings.queries import VerdictSummary, summarize_verdict
 from pipeline.app.findings.review_report import ReportWritten
 from pipeline.errors import AwfError
+from pipeline.findings.answers import drop_conflicting_rulings, reviewer_events
 from pipeline.findings.events import (
     Disposition,
     FindingRaised,
@@ -30,7 +31,7 @@ from pipeline.findings.formats.items import MAX_BYTES, malformed_report
 from pipeline.findings.git import TreeSnapshots, query_git
 from pipeline.findings.ingest import ingest, new_pass_id
 from pipeline.findings.ledger import Ledger, joined_to
-from pipeline.findings.model import FindingId, FindingState, RawFinding, ReviewerReport, UnreadableItem
+from pipeline.findings.model import Answer, FindingId, FindingState, RawFinding, ReviewerReport, UnreadableItem
 from pipeline.findings.review_options import ReviewOptions
 from pipeline.findings.reviews import claims_to_verify
 from pipeline.findings.triage import find_stale_dismissals
@@ -39,6 +40,7 @@ from pipeline.language.model import Lens
 AUTO = "auto"
 STDIN = "-"
 CALLER = "awf findings import"
+STAGE = "stage:"  # before the name of a reviewer that is a stage of a run
 _DEFAULTS = ReviewOptions(caller=CALLER)
 _CHANGES = ("new", "unchanged", "updated", "moved", "reopened", "absent")
 
@@ -196,7 +198,23 @@ def import_reports(
             scope=options.scope,
             target=options.target or repository.branch or repository.head[:12],
         )
-        result = ingest(reports, opened.ledger, passed, repository.root, repository.environment, at)
+        rulings: dict[str, list[Answer]] = {}  # by reviewer
+
+        def keep_rulings() -> Iterator[ReviewerReport]:
+            for report in reports:
+                rulings.setdefault(report.reviewer, []).extend(report.rulings)
+                yield report
+
+        def respond(ledger: Ledger, reported: frozenset[str]) -> Iterator[LedgerEvent]:
+            for name, said in rulings.items():
+                if name.startswith(STAGE):  # a stage does not confirm its own fixes
+                    continue
+                kept = drop_conflicting_rulings(said, ledger, reported)
+                events = list(reviewer_events(kept, ledger, run="", round=1, by=name, at=at, pass_id=passed.id))
+                yield from events
+                ledger = ledger.extended(events)
+
+        result = ingest(keep_rulings(), opened.ledger, passed, repository.root, repository.environment, at, respond)
         opened.store.append(result.events)
         passed, changes = result.passed, pass_changes(result.events, opened.ledger)
         del result  # a hundred thousand findings need not be kept twice

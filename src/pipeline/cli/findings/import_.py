@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import click
 
-from pipeline.app.findings.intake import AUTO, CALLER, ImportResult, decode_files, import_reports, read_files
+from pipeline.app.findings.intake import AUTO, CALLER, STAGE, ImportResult, decode_files, import_reports, read_files
 from pipeline.app.findings.review_report import write_review_report
 from pipeline.cli.findings.lists import table
 from pipeline.cli.findings.options import FindingsSource, local_source_options, stale_note, utc_now
@@ -75,7 +75,7 @@ def command(
     A file that cannot be read makes the pass incomplete: it is recorded, and the exit code is 1.
     """
     if stage := os.environ.get("AWF_STAGE"):
-        reviewer = f"stage:{stage}"  # a name of its own, so that it withdraws nothing that others reported
+        reviewer = f"{STAGE}{stage}"  # a name of its own, so that it withdraws nothing that others reported
     gc.disable()  # reports have no cycles; looking for them takes a third of the time of a large import
     reports = decode_files(
         read_files(files, sys.stdin.buffer),

@@ -101,7 +101,8 @@ class VerdictFile:
             return [f"{_LABEL} {latest}"]
         if latest is None or self._is_foreign(latest, ledger):
             return []
-        return self._save(_render_again(ledger, latest, at))
+        document = _render_again(ledger, latest)
+        return self._save(document if document == latest else {**document, "timestamp": at})
 
     def restore(self, ledger: Ledger, at: str) -> list[str]:
         """Restore what awf wrote, if it was changed; return problems."""
@@ -241,7 +242,7 @@ def _render(review: Review, before: Mapping[str, Any], **header: str) -> dict[st
     return {**document, **({REJECTED: rejections} if rejections else {})}
 
 
-def _render_again(ledger: Ledger, latest: Mapping[str, Any], at: str = "") -> dict[str, Any]:
+def _render_again(ledger: Ledger, latest: Mapping[str, Any]) -> dict[str, Any]:
     """A verdict with its findings as they are now. It is of the last pass of its review."""
     ids = review_ids(ledger)
     own = [passed for passed in ledger.passes.values() if ids[passed.id] == latest["reviewId"]]
@@ -249,9 +250,8 @@ def _render_again(ledger: Ledger, latest: Mapping[str, Any], at: str = "") -> di
     passed = next(reversed(own or named), None) or ledger.last
     if passed is None:
         return dict(latest)
-    header = {key: latest[key] for key in ("scope", "target", "mode")}
-    review = review_of(ledger, passed, _ids(latest))
-    return _render(review, latest, timestamp=at or latest["timestamp"], **header)
+    header = {key: latest[key] for key in ("timestamp", "scope", "target", "mode")}
+    return _render(review_of(ledger, passed, _ids(latest)), latest, **header)
 
 
 def _ids(document: Mapping[str, Any]) -> frozenset[str]:
