@@ -431,3 +431,29 @@ def test_a_run_in_a_worktree_shows_its_findings_in_the_main_checkout(project: Pr
     assert done.returncode == 0, done.stderr
     assert project.verdict_file()["verdict"] == "WARN"
     assert subprocess.run(["git", "status", "--short"], cwd=elsewhere, check=True, capture_output=True).stdout == b""
+
+
+def test_what_was_reviewed_in_a_workspace_ships_once_it_is_merged(project: Project) -> None:
+    """0-35, 0-38: the files are in the main checkout, and neither block the merge nor count as a change."""
+    body = """
+stage "make" kind="workspace.create"
+stage "work" kind="tool" command="echo 'print(1)' > app.py"
+stage "rev" kind="llm" findings="review" prompt="Review it"
+stage "merge" kind="workspace.merge"
+stage "clean" kind="workspace.cleanup"
+transition from="make" to="work"
+transition from="work" to="rev"
+transition from="rev" to="merge" on="success"
+transition from="rev" to="clean" on="fail"
+transition from="merge" to="clean"
+transition from="clean" to="end"
+"""
+    start = git(project, "rev-parse", "HEAD")
+    ended = project.run(body, {"rev": found()}, start="make")
+    assert ended["status"] == "success", ended
+    (record,) = records(project)
+    assert (record["base"], record["verdict"]) == (start, "ship")
+    assert project.verdict_file()["verdict"] == "PASS"
+    assert git(project, "rev-parse", "HEAD") != start
+    assert project.awf("verdict", "--at", "HEAD").returncode == 0
+    assert project.awf("verdict", "--at", start).returncode == 1

@@ -59,16 +59,17 @@ def check_commit(ledger: Ledger, repository: Repository, revision: str, reports:
     commit = query_git(root, environ, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
     if not commit:
         raise AwfError(f'there is no commit "{revision}"', help="name a commit, a branch or a tag of this repository")
-    compared: dict[str, bool] = {query_git(root, environ, "rev-parse", f"{commit}^{{tree}}"): True}
+    tree = query_git(root, environ, "rev-parse", f"{commit}^{{tree}}")
+    compared: dict[str, bool] = {"": False, commit: True, tree: True}
 
     def saw(passed: Pass) -> bool:
-        """Whether a pass saw exactly the files of the commit. A workspace has no files that are not committed."""
-        if not passed.tree:
-            return bool(passed.run) and passed.head == commit and not passed.ext.get(TREE_UNKNOWN)
-        if passed.tree not in compared:
+        """Whether a pass saw exactly the files of the commit."""
+        in_workspace = passed.run and not passed.ext.get(TREE_UNKNOWN)  # where everything is committed
+        seen = passed.tree or (passed.head if in_workspace else "")
+        if seen not in compared:
             few = len(compared) <= _MAX_TREES
-            compared[passed.tree] = few and same_files(root, environ, passed.tree, commit, reports)
-        return compared[passed.tree]
+            compared[seen] = few and same_files(root, environ, seen, commit, reports)
+        return compared[seen]
 
     for passed in reversed(ledger.passes.values()):
         if saw(passed):
