@@ -196,7 +196,11 @@ def _readiness(summary: VerdictSummary) -> str:
     reasons = {
         f"{plural(summary.required, 'finding')} must be fixed": summary.required > 0,
         unverified: summary.claimed > 0,
-        "files changed while the reviewers worked": summary.review is not None and summary.review.tree_changed,
+        "files changed while the reviewers worked": (
+            summary.verdicts.shipping is Shipping.BLOCK_ON_REJECTION
+            and summary.review is not None
+            and summary.review.tree_changed
+        ),
     }
     rejections = [f"{one.reviewer} rejects the change: {one.argument or 'no reason'}" for one in summary.rejections]
     said = [*(reason for reason, applies in reasons.items() if applies), *rejections]
