@@ -15,6 +15,7 @@ from pipeline.findings.events import Coverage, Disposition, Pass
 from pipeline.findings.git import TreeSnapshots, changed_names, query_git, read_checkout
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId, FindingState, ReportStatus
+from pipeline.findings.review_mode import claims_to_verify, reviewer_names
 from pipeline.findings.review_options import review_options
 from pipeline.findings.triage import importance
 from pipeline.findings.verdicts import Verdict, Verdicts, verdicts
@@ -35,7 +36,6 @@ from pipeline.text import did_you_mean
 
 WORKFLOW = "review"  # its name in the catalog
 REVIEWS = "reviews"  # the parallel stage that runs its reviewers
-CLAIMED = (FindingState.FIX_CLAIMED, FindingState.REOPENED)  # what a verification looks at
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,22 +109,17 @@ def choose_reviewers(
         raise AwfError(f'the workflow "{WORKFLOW}" has no parallel stage "{REVIEWS}"', help=help)
     offered: list[Stage] = [workflow.by_id[branch.stage] for branch in reviews.branches]
     offered += (_tool_stage(tool, workflow) for tool in tools)
-    known = [name for stage in offered for name in _names(stage)]
+    known = {name: None for stage in offered for name in sorted(reviewer_names(stage))}
     for name in only:
         if name not in known:
             help = did_you_mean(name, known) or f"there are {', '.join(known)}"
             raise AwfError(f'unknown reviewer or tool "{name}"', help=help)
-    chosen = [one for one in offered if (_names(one) & set(only) if only else _lens(one) in lenses)]
+    chosen = [one for one in offered if (reviewer_names(one) & set(only) if only else _lens(one) in lenses)]
     if not chosen:
         raise AwfError(f"no reviewer has the lens {', '.join(lenses)}", help=f'add one to "{REVIEWS}" in the workflow')
-    raised = [one for one in chosen if any(_names(one) & set(claim.sources) for claim in claims)]
-    ruling = {name for stage in raised for name in _names(stage)}
+    raised = [one for one in chosen if any(reviewer_names(one) & set(claim.sources) for claim in claims)]
+    ruling = {name for stage in raised for name in reviewer_names(stage)}
     return raised if claims and all(ruling & set(claim.sources) for claim in claims) else chosen
-
-
-def _names(stage: Stage) -> set[str]:
-    """What a reviewer or tool can be called: the id of its stage, or the reviewer's name."""
-    return {stage.id, *([stage.reviewer] if isinstance(stage, LlmStage) and stage.reviewer else [])}
 
 
 def _lens(stage: Stage) -> Lens:
@@ -230,7 +225,8 @@ def summarize_review(state: State, ledger: Ledger) -> ReviewResult:
 def _findings(ledger: Ledger, passes: Sequence[Pass], state: State) -> list[Finding]:
     reported = {ledger.leader(FindingId(id)) for one in passes for id in one.finding_ids if id in ledger.findings}
     verifies = review_options(state).mode == "verify"
-    return [one for one in ledger if one.id in reported or (verifies and one.state in CLAIMED)]
+    claimed = {claim.id for claim in claims_to_verify(ledger)} if verifies else ()
+    return [one for one in ledger if one.id in reported or one.id in claimed]
 
 
 def _gaps(state: State, ledger: Ledger, passes: Sequence[Pass]) -> Iterator[str]:
@@ -243,6 +239,9 @@ def _gaps(state: State, ledger: Ledger, passes: Sequence[Pass]) -> Iterator[str]
     if coverage:
         silent = {name: why for name, why in coverage.silent.items() if name not in errors}
         yield from (f"{name}: {coverage.problems.get(name) or why}" for name, why in silent.items())
+    if review_options(state).mode == "verify" and state.status.final:
+        unruled = (one for one in claims_to_verify(ledger) if one.state is FindingState.FIX_CLAIMED)
+        yield from (f"no ruling on the claimed fix of finding #{one.number}" for one in unruled)
     for stage in branches:
         if stage not in errors and stage not in state.visits and stage not in state.progress.branches:
             yield f"{stage}: did not run"

@@ -9,7 +9,7 @@ import click
 
 from pipeline.app.check import check
 from pipeline.app.findings.ledger import find_repository, open_ledger, read_snapshot, timestamp
-from pipeline.app.review import CLAIMED, WORKFLOW, ReviewTarget, choose_reviewers, find_target, with_reviewers
+from pipeline.app.review import WORKFLOW, ReviewTarget, choose_reviewers, find_target, with_reviewers
 from pipeline.app.runs import RunResult
 from pipeline.app.store import RunStore
 from pipeline.app.wiring import Runtime
@@ -21,10 +21,11 @@ from pipeline.cli.run import WatchOptions, execute_run, prepare_run, watch_optio
 from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.errors import AwfError, ExitCode
 from pipeline.findings.model import Finding
+from pipeline.findings.review_mode import claims_to_verify
 from pipeline.findings.review_options import COMMAND, OPTION
 from pipeline.language.model import Lens
 
-_LENSES = (*Lens, "all")
+_LENSES = (*(lens.value for lens in Lens), "all")
 
 
 @click.command("review")
@@ -130,9 +131,8 @@ def _claims(store: Path) -> list[Finding]:
     """The findings to verify, those claimed in the view files included; raises AwfError without any."""
     repository = find_repository(None, Path.cwd(), os.environ, current_settings().record_writers)
     now = utc_now()
-    found = read_snapshot(store, repository.root, timestamp(now)).ledger
-    if not any(finding.state in CLAIMED for finding in found):
-        help = "claim a fix first, such as with: awf findings triage ID --state fix-claimed"
+    if not claims_to_verify(read_snapshot(store, repository.root, timestamp(now)).ledger):
+        help = 'an agent claims a fix in its answer, or as "fixed" in .code-review/review-latest.json'
         raise AwfError("no fix to verify: no finding is claimed to be fixed or reopened", help=help)
     with open_ledger(store, repository, now) as opened:  # records the claims, so that the run sees them
-        return [finding for finding in opened.ledger if finding.state in CLAIMED]
+        return claims_to_verify(opened.ledger)
