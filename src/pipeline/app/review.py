@@ -11,12 +11,13 @@ from pipeline.app.findings.queries import finding_row
 from pipeline.app.settings import ToolSettings
 from pipeline.engine.state import RunStatus, State
 from pipeline.errors import AwfError, ExitCode
-from pipeline.findings.events import Coverage, Disposition, Pass
+from pipeline.findings.events import Coverage, Disposition
 from pipeline.findings.git import TreeSnapshots, changed_names, query_git, read_checkout
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, FindingId, FindingState, ReportStatus
-from pipeline.findings.review_mode import claims_to_verify, reviewer_names
+from pipeline.findings.model import Finding, FindingState, ReportStatus
+from pipeline.findings.review_mode import reviewer_names
 from pipeline.findings.review_options import review_options
+from pipeline.findings.reviews import claims_to_verify, review_of
 from pipeline.findings.triage import importance
 from pipeline.findings.verdicts import Verdict, Verdicts, verdicts
 from pipeline.language.model import (
@@ -157,6 +158,8 @@ class ReviewResult:
     reason: str
     verdicts: Verdicts
     findings: tuple[tuple[Finding, str], ...]  # open, the worst first, each with `new`, `known` or `back again`
+    rejections: tuple[str, ...]  # reviewers that reject the whole change, and why
+    reviewed: bool  # whether a reviewer or tool answered at all
     gaps: tuple[str, ...]  # reviewers and tools that gave no readable answer, and why
     filtered: int  # items that the gate filtered or demoted
     cost_usd: float
@@ -191,6 +194,7 @@ class ReviewResult:
             "summary": dict(self.verdicts.summary),
             "findings": [finding_row(finding, ledger) | {"since": since} for finding, since in self.findings],
             "filtered": self.filtered,
+            "rejections": list(self.rejections),
             "incomplete": list(self.gaps),
             "cost_usd": self.cost_usd,
             "tokens": self.tokens,
@@ -201,50 +205,42 @@ class ReviewResult:
 def summarize_review(state: State, ledger: Ledger) -> ReviewResult:
     """The result of a run's review so far."""
     passes = [one for one in ledger.passes.values() if one.run == state.run_id]
-    findings = _findings(ledger, passes, state)
-    gaps = tuple(_gaps(state, ledger, passes))
+    review = review_of(ledger, passes[-1]) if passes else None
+    findings, last = (review.findings, review.passes) if review else ((), ())
+    gaps = tuple(_gaps(state, ledger, review.coverage if review else Coverage()))
     coverage = Coverage(reviewers=dict.fromkeys(gaps, ReportStatus.MISSING))
-    said = [verdict for one in passes for verdict in one.reviewer_verdicts]
-    open_ones = sorted((one for one in findings if one.state.needs_attention), key=importance)
-    own = {str(one.id) for one in passes}
-    hidden = (Disposition.FILTERED, Disposition.DEMOTED)
+    said = [verdict for one in last for verdict in one.reviewer_verdicts]
+    own, hidden = {str(one.id) for one in passes}, (Disposition.FILTERED, Disposition.DEMOTED)
+    left = sorted((one for one in findings if one.state.needs_attention), key=importance)
     return ReviewResult(
         run_id=state.run_id,
         status=state.status,
         reason=state.reason,
         verdicts=verdicts(findings, coverage, said),
-        findings=tuple((one, _since(one, own)) for one in open_ones),
+        rejections=tuple(f"{one.reviewer}: {one.argument}" for one in (review.rejections if review else ())),
+        findings=tuple((one, _since(one, own)) for one in left),
+        reviewed=review is not None,
         gaps=gaps,
-        filtered=sum(item.disposition in hidden for one in passes for item in one.entries),
+        filtered=sum(item.disposition in hidden for one in last for item in one.entries),
         cost_usd=round(state.cost_usd, 6),
         tokens=state.tokens,
         seconds=round(state.seconds, 3),
     )
 
 
-def _findings(ledger: Ledger, passes: Sequence[Pass], state: State) -> list[Finding]:
-    reported = {ledger.leader(FindingId(id)) for one in passes for id in one.finding_ids if id in ledger.findings}
-    verifies = review_options(state).mode == "verify"
-    claimed = {claim.id for claim in claims_to_verify(ledger)} if verifies else ()
-    return [one for one in ledger if one.id in reported or one.id in claimed]
-
-
-def _gaps(state: State, ledger: Ledger, passes: Sequence[Pass]) -> Iterator[str]:
+def _gaps(state: State, ledger: Ledger, coverage: Coverage) -> Iterator[str]:
     """The reviewers that gave no readable answer, and why."""
     errors = state.progress.errors
     yield from (f"{stage}: {error.reason}" for stage, error in errors.items())
-    coverage = ledger.coverage(passes[-1]) if passes else None
-    reviews = state.workflow.by_id.get(REVIEWS)
-    branches = [one.stage for one in reviews.branches] if isinstance(reviews, ParallelStage) else []
-    if coverage:
-        silent = {name: why for name, why in coverage.silent.items() if name not in errors}
-        yield from (f"{name}: {coverage.problems.get(name) or why}" for name, why in silent.items())
+    silent = {name: why for name, why in coverage.silent.items() if name not in errors}
+    yield from (f"{name}: {coverage.problems.get(name) or why}" for name, why in silent.items())
     if review_options(state).mode == "verify" and state.status.final:
         unruled = (one for one in claims_to_verify(ledger) if one.state is FindingState.FIX_CLAIMED)
         yield from (f"no ruling on the claimed fix of finding #{one.number}" for one in unruled)
-    for stage in branches:
-        if stage not in errors and stage not in state.visits and stage not in state.progress.branches:
-            yield f"{stage}: did not run"
+    reviews = state.workflow.by_id.get(REVIEWS)
+    for branch in reviews.branches if isinstance(reviews, ParallelStage) else ():
+        if not any(branch.stage in done for done in (errors, silent, state.visits, state.progress.branches)):
+            yield f"{branch.stage}: did not run"
 
 
 def _since(finding: Finding, passes: Collection[str]) -> str:

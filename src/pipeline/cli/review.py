@@ -21,8 +21,9 @@ from pipeline.cli.run import WatchOptions, execute_run, prepare_run, watch_optio
 from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.errors import AwfError, ExitCode
 from pipeline.findings.model import Finding
-from pipeline.findings.review_mode import claims_to_verify
 from pipeline.findings.review_options import COMMAND, OPTION
+from pipeline.findings.reviews import claims_to_verify
+from pipeline.findings.views import Views
 from pipeline.language.model import Lens
 
 _LENSES = (*(lens.value for lens in Lens), "all")
@@ -134,5 +135,7 @@ def _claims(store: Path) -> list[Finding]:
     if not claims_to_verify(read_snapshot(store, repository.root, timestamp(now)).ledger):
         help = 'an agent claims a fix in its answer, or as "fixed" in .code-review/review-latest.json'
         raise AwfError("no fix to verify: no finding is claimed to be fixed or reopened", help=help)
+    if problem := Views(repository.root, store).why_not_verifiable():
+        raise AwfError(problem, help="start with: awf review")
     with open_ledger(store, repository, now) as opened:  # records the claims, so that the run sees them
         return claims_to_verify(opened.ledger)

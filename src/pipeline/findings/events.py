@@ -109,6 +109,8 @@ class Pass(FindingValue):
     run: str = ""
     stage: str = ""
     visit: int = 0
+    lens: str = "code-review"
+    full_review: tuple[str, ...] = ()  # the stages of the full review that it is part of
     coverage: Coverage = Coverage()
     entries: tuple[ItemOutcome, ...] = ()
     finding_ids: tuple[str, ...] = ()  # raised or reported again in it

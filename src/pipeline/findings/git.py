@@ -219,6 +219,16 @@ def files_changed(directory: Path, environ: Mapping[str, str], old: str, new: st
     return bool(run_git(directory, environ, "diff-tree", *options, old, new))
 
 
+def same_files(directory: Path, environ: Mapping[str, str], old: str, new: str, ignored: str) -> bool:
+    """Whether two trees have the same files, apart from awf's own and one directory; no if git cannot tell."""
+    options = ("-r", "--name-only", "--no-renames")
+    others = (*_work_paths(), f":(exclude,top,literal){ignored}")
+    try:
+        return not run_git(directory, environ, "diff-tree", *options, old, new, "--", *others).strip()
+    except GitRefusedError:
+        return False
+
+
 def delete_ref(directory: Path, environ: Mapping[str, str], ref: str) -> None:
     """Delete a ref, if it exists."""
     query_git(directory, environ, "update-ref", "-d", ref)

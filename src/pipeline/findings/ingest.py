@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.findings.cluster import cluster
-from pipeline.findings.events import Disposition, ItemOutcome, LedgerEvent, Pass, PassRecorded
+from pipeline.findings.events import Disposition, ItemOutcome, LedgerEvent, Pass, PassRecorded, Pattern, ReviewerVerdict
 from pipeline.findings.evidence import RepositoryFiles, check_evidence, named_places
 from pipeline.findings.fingerprints import add_fingerprints
 from pipeline.findings.ledger import Ledger, joined_to
@@ -35,9 +35,10 @@ from pipeline.findings.model import (
     ReviewerReport,
     Strength,
 )
-from pipeline.findings.normalize import normalize
+from pipeline.findings.normalize import normalize, replace_surrogates
 from pipeline.findings.transitions import CodeState, dismissed_drafts, transitions
 
+_PATTERN_FIELDS = ("name", "location", "rationale", "destination")
 _NEAR_FIX = 20  # lines around a finding in which a change counts as its fix
 
 
@@ -84,7 +85,13 @@ def ingest(
     decisions = decide(drafts, _leaders(drafts, matching, ledger, dismissed), dismissed)
 
     items = [*harmless_outcomes(reports), *item_outcomes(groups, decisions)]
-    passed = replace(passed, entries=tuple(sorted(items, key=_by_input)), coverage=coverage(reports, groups, decisions))
+    passed = replace(
+        passed,
+        entries=tuple(sorted(items, key=_by_input)),
+        coverage=coverage(reports, groups, decisions),
+        patterns=tuple(_patterns(reports)),
+        reviewer_verdicts=tuple(_verdicts(reports)),
+    )
     del reports, groups, drafts, items  # as above
 
     code = CodeState(files, maps, dict(_fixed_lines(ledger, maps)))
@@ -174,6 +181,22 @@ def _leaders(
         leader = leaders.get(first, first)
         leaders |= {index: leader for index in indices if index not in known and index != leader}
     return leaders
+
+
+def _patterns(reports: Iterable[ReviewerReport]) -> Iterator[Pattern]:
+    """What reviewers found worth repeating, each once, numbered."""
+    named = dict.fromkeys(tuple(sorted(one.items())) for report in reports for one in report.patterns)
+    for number, fields in enumerate(named, 1):
+        known = {key: replace_surrogates(value) for key, value in fields}
+        yield Pattern(id=f"P{number}", **{key: known.get(key, "") for key in _PATTERN_FIELDS})
+
+
+def _verdicts(reports: Iterable[ReviewerReport]) -> Iterator[ReviewerVerdict]:
+    """The verdicts of reviewers on the whole change."""
+    for report in reports:
+        if report.verdict:
+            name, argument = replace_surrogates(report.reviewer), replace_surrogates(report.argument)
+            yield ReviewerVerdict(reviewer=name, verdict=report.verdict, argument=argument)
 
 
 def _by_input(item: ItemOutcome) -> tuple[str, int, str]:

@@ -84,6 +84,9 @@ def _add(first: ReviewerReport, second: ReviewerReport) -> ReviewerReport:
         unreadable=tuple(replace(item, input_id=next(ids)) for item in items),
         residual_risks=tuple(dict.fromkeys((*first.residual_risks, *second.residual_risks))),
         testing_gaps=tuple(dict.fromkeys((*first.testing_gaps, *second.testing_gaps))),
+        verdict=second.verdict or first.verdict,
+        argument=second.argument if second.verdict else first.argument,
+        patterns=(*first.patterns, *(pattern for pattern in second.patterns if pattern not in first.patterns)),
     )
 
 

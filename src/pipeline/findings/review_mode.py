@@ -6,9 +6,10 @@ from pipeline.engine.ports import Journal
 from pipeline.engine.state import State
 from pipeline.findings.answers import quote_line
 from pipeline.findings.explanation import location_text
-from pipeline.findings.ledger import Ledger, LedgerStore
+from pipeline.findings.ledger import LedgerStore
 from pipeline.findings.model import Finding, FindingState
 from pipeline.findings.review_options import review_options
+from pipeline.findings.reviews import claims_to_verify
 from pipeline.language.model import BaseStage, LlmStage, is_review
 from pipeline.plugins.hooks import hookimpl
 
@@ -42,11 +43,6 @@ class ReviewMode:
             claims = claims_for(stage, reviewers, claims_to_verify(self._ledgers.ledger()))
             lines = [_claim_line(claim) for claim in claims] or ["None of them is yours: report no findings."]
             yield "\n".join([_VERIFY, "", *lines])
-
-
-def claims_to_verify(ledger: Ledger) -> list[Finding]:
-    """The findings that a verification looks at: those claimed to be fixed, and those reopened."""
-    return [one for one in ledger if one.state in (FindingState.FIX_CLAIMED, FindingState.REOPENED)]
 
 
 def claims_for(stage: BaseStage, reviewers: Iterable[BaseStage], claims: Sequence[Finding]) -> list[Finding]:

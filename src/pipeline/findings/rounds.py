@@ -10,6 +10,7 @@ from pipeline.findings.events import Pass
 from pipeline.findings.fingerprints import content_words
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Change, Finding, FindingState, Strength
+from pipeline.findings.reviews import passes_by_round
 from pipeline.findings.transitions import CAUSED, ReviewScope
 
 STALL_LIMIT = 2  # refuted fixes of one finding, or rounds in a row in which fixes caused findings
@@ -40,7 +41,7 @@ def rounds(ledger: Ledger, run: str) -> list[Round]:
         for change in finding.history:
             by_pass[change.pass_id].append((finding.number, change))
     found: list[Round] = []
-    for number, passes in enumerate(_passes_by_round(ledger, run), 1):
+    for number, passes in enumerate(passes_by_round(ledger, run), 1):
         changes = [change for one in passes for change in by_pass[one.id]]
         found.append(_round(number, passes, changes, found[-1].outstanding if found else frozenset(), ledger))
     return found
@@ -49,18 +50,6 @@ def rounds(ledger: Ledger, run: str) -> list[Round]:
 def stall_reason(ledger: Ledger, run: str) -> str:
     """Why another round would be pointless; empty while it is not. Only rulings count, no trends."""
     return next(_stall_signals(ledger, run), "")
-
-
-def _passes_by_round(ledger: Ledger, run: str) -> list[list[Pass]]:
-    """The passes of each round. A round ends when a stage reviews again; not every stage need be in every round."""
-    groups: list[list[Pass]] = []
-    for passed in ledger.passes.values():
-        if passed.run != run:
-            continue
-        if not groups or any(one.stage == passed.stage for one in groups[-1]):
-            groups.append([])
-        groups[-1].append(passed)
-    return groups
 
 
 def _round(

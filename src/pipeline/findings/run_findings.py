@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from pipeline.engine.context import Append, Context, Delete, Hold, Key, Operation, Set
+from pipeline.engine.context import Append, Context, Delete, Hold, Operation, Set
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.ports import Assessment, Job, LedgerLine
 from pipeline.engine.state import State
@@ -40,11 +40,13 @@ from pipeline.findings.reports import (
     report_in_file,
     with_failure,
 )
+from pipeline.findings.review_options import review_options
+from pipeline.findings.reviews import TREE_UNKNOWN, review_of
 from pipeline.findings.rounds import stall_reason
-from pipeline.findings.verdicts import RECORD, TREE_CHANGED, Verdict, file_verdict, ledger_verdicts, stage_status
+from pipeline.findings.verdicts import BLOCK, RECORD, TREE_CHANGED, Verdict, file_verdict, stage_status
 from pipeline.findings.views import FILE, Views
 from pipeline.findings.views.record_store import Trust
-from pipeline.language.model import BaseStage, LlmStage, ToolStage, TriageStage, is_review
+from pipeline.language.model import BaseStage, Lens, LlmStage, ToolStage, TriageStage, is_review, is_structured_review
 
 NOTES = "review.notes"  # the context key of what was put back in files, and what else is odd about them
 HOLD_REASON = "a finding endangers the whole system: a person has to look before anything is fixed"
@@ -263,22 +265,30 @@ class RunFindings:
         if data.changed is None:
             data.changed = data.start is not None and self._have_files_changed(stage, visit, state, data.start)
         start = data.start or self._start(stage, visit, state, at)
-        ledger = self.ledger().extended(edits)
+        ledger, options = self.ledger().extended(edits), review_options(state)
+        unknown = not start.tree and not state.workspace  # git could not tell what is not committed
         passed = Pass(
             id=new_pass_id(ledger, int(start.at), start.head),
             started_at=_iso(start.at),
             head=start.head,
             tree="" if state.workspace else start.tree,
             branch=start.branch,
-            base=str(state.context.get(Key.WORKSPACE_BASE) or ""),
-            task=state.run_id,
-            caller="awf",
+            base=options.base,
+            task=options.task,
+            caller=options.caller,
+            mode=options.mode,
+            scope=options.scope,
+            target=options.target or start.branch or start.head[:12],
             round=visit,
             run=state.run_id,
             stage=stage.id,
             visit=visit,
-            ext={RECORD: {TREE_CHANGED: True}} if data.changed else {},
+            lens=str(_lens(stage)),
+            full_review=_full_review(state),
+            ext=({RECORD: {TREE_CHANGED: True}} if data.changed else {}) | ({TREE_UNKNOWN: True} if unknown else {}),
         )
+        findings = tuple(replace(finding, lens=_lens(stage)) for finding in report.findings)
+        report = replace(report, findings=findings)
         respond = partial(self._answer_events, stage, visit, state, said, at)
         return ingest([report], ledger, passed, root, self._environ, _iso(at), respond)
 
@@ -343,7 +353,7 @@ class RunFindings:
 
     def _verdict(self, result: IngestResult) -> Iterator[Operation]:
         ledger = self.ledger()
-        yield Set(ReviewKey.VERDICT, str(ledger_verdicts(ledger, result.passed).after_verification))
+        yield Set(ReviewKey.VERDICT, str(review_of(ledger, result.passed).verdicts.after_verification))
         seen = set(result.passed.finding_ids)
         found = [finding for finding in ledger if finding.id in seen and finding.state.needs_attention]
         if file_verdict([finding for finding in found if not finding.pre_existing]) is Verdict.ABORT:
@@ -358,11 +368,12 @@ class RunFindings:
 
 
 def assess(result: IngestResult) -> Assessment:
-    """The status of a stage by what it found. One item that cannot be read fails it."""
+    """The status of a stage by what it found. One item that cannot be read fails it, and so does a BLOCK."""
     counting = [finding for finding in result.findings if not finding.pre_existing]
     unread = [item for item in result.passed.entries if item.disposition is Disposition.REJECTED]
-    failed = unread or not result.passed.coverage.complete
-    reasons = []
+    rejections = [said for said in result.passed.reviewer_verdicts if said.verdict == BLOCK]
+    failed = unread or rejections or not result.passed.coverage.complete
+    reasons = [f"{said.reviewer} rejects the change: {said.argument or 'no reason given'}" for said in rejections]
     if counting:
         must, first = sum(finding.gate.value is Gate.MUST for finding in counting), counting[0]
         where = f" ({first.location.path_line})" if first.location and first.location.start else ""
@@ -386,6 +397,16 @@ def _withdraw_verdict(stage: BaseStage, outcome: Outcome, context: Context) -> I
     silent = outcome.failure is not None and outcome.failure.kind in NOTHING_SAID
     if silent and is_reporting(stage) and context.get(ReviewKey.VERDICT) in (Verdict.PASS, Verdict.WARN):
         yield Delete(ReviewKey.VERDICT)
+
+
+def _lens(stage: BaseStage) -> Lens:
+    return stage.lens if isinstance(stage, LlmStage) else Lens.CODE_REVIEW
+
+
+def _full_review(state: State) -> tuple[str, ...]:
+    """The reviews of a workflow that looks at the change through several lenses; none for any other."""
+    stages = [stage for stage in state.workflow.stages if is_structured_review(stage)]
+    return tuple(stage.id for stage in stages) if len(set(map(_lens, stages))) > 1 else ()
 
 
 def _directory(state: State) -> Path:

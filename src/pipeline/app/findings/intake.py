@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 from pipeline.app.findings.ledger import Repository, open_ledger, timestamp
 from pipeline.app.findings.queries import VerdictSummary, summarize_verdict
+from pipeline.app.findings.review_report import ReportWritten
 from pipeline.errors import AwfError
 from pipeline.findings.events import (
     Disposition,
@@ -26,16 +27,19 @@ from pipeline.findings.events import (
 )
 from pipeline.findings.formats import FORMATS, IMPORT_FORMATS, detect
 from pipeline.findings.formats.items import MAX_BYTES, malformed_report
+from pipeline.findings.git import TreeSnapshots, query_git
 from pipeline.findings.ingest import ingest, new_pass_id
 from pipeline.findings.ledger import Ledger, joined_to
 from pipeline.findings.model import FindingId, FindingState, RawFinding, ReviewerReport, UnreadableItem
+from pipeline.findings.review_options import ReviewOptions
+from pipeline.findings.reviews import claims_to_verify
 from pipeline.findings.triage import find_stale_dismissals
 from pipeline.language.model import Lens
 
 AUTO = "auto"
 STDIN = "-"
 CALLER = "awf findings import"
-Mode = Literal["full", "quick", "verify"]
+_DEFAULTS = ReviewOptions(caller=CALLER)
 _CHANGES = ("new", "unchanged", "updated", "moved", "reopened", "absent")
 
 
@@ -130,6 +134,7 @@ class ImportResult:
     problems: tuple[str, ...] = ()
     suggestion: str = ""
     stale: tuple[str, ...] = ()  # findings whose dismissal is stale
+    report: ReportWritten | None = None
 
     @property
     def dispositions(self) -> dict[str, int]:
@@ -152,7 +157,8 @@ class ImportResult:
             "unused": list(self.stale),
             "verdicts": self.verdict.as_json(),
             "reviewers": {name: str(status) for name, status in self.passed.coverage.reviewers.items()},
-            "problems": [*self.verdict.gaps, *self.problems],
+            "problems": [*self.verdict.gaps, *self.problems, *(self.report.problems if self.report else ())],
+            **({"report": self.report.path} if self.report else {}),
         }
 
 
@@ -161,22 +167,34 @@ def import_reports(
     store: Path,
     repository: Repository,
     now: datetime,
-    *,
-    task: str = "",
-    mode: Mode = "full",
+    options: ReviewOptions = _DEFAULTS,
 ) -> ImportResult:
-    """Make one pass of reports, record it and write the view files."""
+    """Make one pass of reports, record it and write the view files.
+
+    A verification without a claimed fix, or without a full review before it, raises AwfError and records nothing.
+    """
     at = timestamp(now)
+    taken = TreeSnapshots(repository.environment, store).take(repository.root)
+    base = _find_commit(options.base, repository) if options.base else ""
     with open_ledger(store, repository, now) as opened:
+        if options.mode == "verify":
+            if not claims_to_verify(opened.ledger):
+                help = "a verification checks findings that are fix_claimed or reopened; nothing was recorded"
+                raise AwfError("there is no claimed fix to verify", help=help)
+            if problem := opened.views.why_not_verifiable():
+                raise AwfError(problem, help="nothing was recorded")
         passed = Pass(
             id=new_pass_id(opened.ledger, int(now.timestamp()), repository.head),
             started_at=at,
             head=repository.head,
+            tree=taken.tree,
             branch=repository.branch,
-            task=task,
-            caller=CALLER,
-            mode=mode,
-            target=repository.branch or repository.head[:12],
+            base=base,
+            task=options.task,
+            caller=options.caller,
+            mode=options.mode,
+            scope=options.scope,
+            target=options.target or repository.branch or repository.head[:12],
         )
         result = ingest(reports, opened.ledger, passed, repository.root, repository.environment, at)
         opened.store.append(result.events)
@@ -193,6 +211,15 @@ def import_reports(
         written.suggestion,
         tuple(find_stale_dismissals(ledger, repository.root, repository.environment, at)),
     )
+
+
+def _find_commit(name: str, repository: Repository) -> str:
+    commit = query_git(
+        repository.root, repository.environment, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"
+    )
+    if not commit:
+        raise AwfError(f'there is no commit "{name}"', help="nothing was recorded")
+    return commit
 
 
 def pass_changes(events: Iterable[LedgerEvent], ledger: Ledger) -> dict[str, list[FindingId]]:
