@@ -12,7 +12,7 @@ from pipeline.app.settings import ToolSettings
 from pipeline.engine.state import RunStatus, State
 from pipeline.errors import AwfError, ExitCode
 from pipeline.findings.events import Coverage, Disposition
-from pipeline.findings.git import TreeSnapshots, changed_names, query_git, read_checkout
+from pipeline.findings.git import TreeSnapshots, changed_names, pathspecs, query_git, read_checkout
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingState, ReportStatus
 from pipeline.findings.review_mode import reviewer_names
@@ -51,11 +51,11 @@ class ReviewTarget:
 
 
 def find_target(
-    root: Path, environ: Mapping[str, str], store: Path, base: str | None, paths: Sequence[Path]
+    root: Path, environ: Mapping[str, str], store: Path, reports: str, base: str | None, paths: Sequence[Path]
 ) -> ReviewTarget:
     """Compare the files with a base, by default where this branch left the default branch.
 
-    Raises AwfError outside a repository, for an unknown ref and for a path outside.
+    The store and the directory of reports are no part of the change. Raises AwfError outside a repository, for an unknown ref and for a path outside.
     """
     checkout = read_checkout(root, environ)
     if not checkout.root:
@@ -71,7 +71,7 @@ def find_target(
     within = tuple(_path_in(top, path) for path in paths)
     kind = "changeset" if not within else "file" if len(within) == 1 and (top / within[0]).is_file() else "package"
     tree = TreeSnapshots(environ, store).tree(root)
-    changed = changed_names(root, environ, fork, tree, within)
+    changed = changed_names(root, environ, fork, tree, pathspecs(within, reports))
     return ReviewTarget(fork, "HEAD" if name == "HEAD" else f"{name}..HEAD", within, kind, len(changed))
 
 

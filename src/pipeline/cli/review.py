@@ -84,7 +84,8 @@ def command(
     if mode == "verify" and where.on:
         raise click.UsageError("--mode verify needs the ledger of this machine and cannot be combined with --on")
     root, wanted = project(), frozenset(Lens) if "all" in lenses else frozenset(map(Lens, lenses or ("code-review",)))
-    target = find_target(root, os.environ, where.store.absolute(), base, paths)
+    settings = current_settings()
+    target = find_target(root, os.environ, where.store.absolute(), settings.review_reports, base, paths)
     claims = _claims(where.store) if mode == "verify" else []
     if not target.files and mode != "verify":
         help = "name another base, such as: awf review --base HEAD~1"
@@ -95,7 +96,7 @@ def command(
     if workflow is None:
         print_diagnostics(checked)
         raise AwfError(f'"{checked.source.name}" has errors and cannot be run', help="fix them, or remove the file")
-    chosen = choose_reviewers(workflow, wanted, only, current_settings().review_tools, claims)
+    chosen = choose_reviewers(workflow, wanted, only, settings.review_tools, claims)
     checked = with_reviewers(checked, workflow, chosen)
     options = read_agent_options(**agent)
     options[OPTION] = _review_options(target, mode, sorted(wanted), fail_on, applied, report=not no_report)
