@@ -55,7 +55,8 @@ def find_target(
 ) -> ReviewTarget:
     """Compare the files with a base, by default where this branch left the default branch.
 
-    The store and the directory of reports are no part of the change. Raises AwfError outside a repository, for an unknown ref and for a path outside.
+    The store and the directory of reports are not part of the change. Raises AwfError outside a repository, for an
+    unknown ref and for a path outside.
     """
     checkout = read_checkout(root, environ)
     if not checkout.root:

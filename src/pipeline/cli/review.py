@@ -81,6 +81,8 @@ def command(
     Exits with 0 if the review passes, 1 if its verdict is as bad as --fail-on or worse, 3 if it is incomplete or waits
     for a person, 130 if it is cancelled.
     """
+    if watch.detach and not where.on:
+        raise click.UsageError("--detach needs a cluster; name one with --on")
     if mode == "verify" and where.on:
         raise click.UsageError("--mode verify needs the ledger of this machine and cannot be combined with --on")
     root, wanted = project(), frozenset(Lens) if "all" in lenses else frozenset(map(Lens, lenses or ("code-review",)))

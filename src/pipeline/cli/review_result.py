@@ -1,5 +1,6 @@
 """The screen at the end of a review: the verdict first, then what was found, what is missing, and what to do next."""
 
+import json
 import os
 import sys
 import time
@@ -18,7 +19,8 @@ from pipeline.app.runs import RunResult
 from pipeline.app.store import RunStore, load_state
 from pipeline.cli.findings.options import print_problems, utc_now
 from pipeline.cli.options import current_settings
-from pipeline.cli.output import print_json, terminal_width
+from pipeline.cli.output import terminal_width
+from pipeline.cli.run import WatchOptions
 from pipeline.cli.store_options import StoreLocation
 from pipeline.cli.terminal import UNLIMITED, Style, best_effort_output, sanitize
 from pipeline.engine.state import RunStatus
@@ -32,7 +34,7 @@ from pipeline.text import format_cost, format_count, format_duration, plural, tr
 _MAX_FINDINGS = 30  # on the screen
 
 
-def show_review(store: RunStore, result: RunResult, where: StoreLocation, *, as_json: bool) -> int:
+def show_review(store: RunStore, result: RunResult, where: StoreLocation, watch: WatchOptions) -> int:
     """Print what the review of a run found, and return the exit code of the command."""
     state = load_state(store.journal, result.run_id)
     options, ledger = review_options(state), LedgerStore(store.ledger(result.run_id)).ledger()
@@ -48,8 +50,10 @@ def show_review(store: RunStore, result: RunResult, where: StoreLocation, *, as_
         "fail_on": options.fail_on,
     }
     with best_effort_output():
-        if as_json:
-            print_json(review.as_json(ledger) | about | {"next": commands, "exit_code": int(code)})
+        if watch.as_json:
+            document = review.as_json(ledger) | about | {"next": commands, "exit_code": int(code)}
+            # After the events of the run, each of which is a line, the result is the last line.
+            click.echo(json.dumps(document, indent=None if watch.events else 2))
         else:
             click.echo("\n".join(_lines(review, options, report, commands)))
     return code
