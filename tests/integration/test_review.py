@@ -92,7 +92,8 @@ class Reviewing:
 
     def path(self) -> list[str]:
         """The stages of the newest run, in order."""
-        return [visit["stage"] for visit in json.loads(self.awf("why", "latest", "--json", cwd=self.project).stdout)]
+        visits = json.loads(self.awf("why", "latest", "--json", cwd=self.project).stdout)
+        return [visit["stage"] for visit in visits if "stage" in visit]
 
     def findings(self, *arguments: str) -> list[dict[str, Any]]:
         """What the ledger lists."""
