@@ -101,7 +101,7 @@ def test_two_unreadable_items_are_two_findings(awf: Awf, project: Path) -> None:
 
 
 def test_incompleteness_ends_with_a_complete_pass_of_the_same_reviewer(awf: Awf, project: Path) -> None:
-    """0-12: another reviewer's complete pass does not end it, and what could not be read is only claimed to be fixed."""
+    """0-12: another reviewer's complete pass does not end it; what could not be read is only claimed to be fixed."""
     imported(awf, review(project / "one.json", UNREADABLE))
     code, _ = imported(awf, review(project / "other.json", FLUSH, reviewer="correctness"))
     assert "Incomplete" in awf("findings", "export", "--format", "markdown").stdout

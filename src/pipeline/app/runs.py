@@ -27,7 +27,8 @@ from pipeline.errors import AwfError, ExitCode
 from pipeline.files import read_text
 from pipeline.findings.git import read_checkout
 from pipeline.findings.plugin import ReviewKey
-from pipeline.language.model import Workflow, parse_duration, prompt_files
+from pipeline.language.inputs import resolve_inputs
+from pipeline.language.model import InputValue, Workflow, parse_duration, prompt_files
 from pipeline.redaction import Redactor
 
 AWF_COMMAND = (sys.executable, "-P", "-c", "from pipeline.cli.main import main; main()")  # for a separate process
@@ -117,6 +118,7 @@ def build_record(
     """The first record of a run, with the text of everything it needs."""
     if checked.workflow is None:
         raise AwfError(f'"{checked.source.name}" has errors and cannot be run', help=FIX_ERRORS_HELP)
+    check_inputs(checked.workflow, options.get("inputs", {}))
     inputs = {f'the input "{name}"': str(value) for name, value in options.get("inputs", {}).items()}
     for what, text in {"the goal": goal, **inputs}.items():
         if (size := len(text.encode(errors="replace"))) > LONGEST_TEXT:
@@ -135,6 +137,13 @@ def build_record(
         cwd=str(cwd),
         version=__version__,
     )
+
+
+def check_inputs(workflow: Workflow, given: Mapping[str, InputValue]) -> None:
+    """Raise AwfError for the first input that is missing, unknown or unsuitable."""
+    _, problems = resolve_inputs(workflow, given)
+    if problems:
+        raise problems[0]
 
 
 def build_adoption(entry: CatalogEntry, checked: CheckedWorkflow, redactor: Redactor, at: float) -> WorkflowAdopted:
@@ -231,6 +240,9 @@ def resume_records(
     adopted = build_adoption(*request.adopt, redactor, 0.0) if request.adopt else None
     after = apply(state, adopted) if adopted else state  # refuses a workflow that no longer has the current stage
     check_answers(options.get("answers", {}), after.workflow)
+    names = {item.name for item in after.workflow.inputs}  # a changed workflow may have dropped some
+    given = after.options.get("inputs", {})
+    check_inputs(after.workflow, {name: value for name, value in given.items() if name in names})
     raised = parse_raised_limits(after, request.raised)
     return adopted, RunResumed(at=0.0, raised=raised, options=options, repeat=request.repeat)
 

@@ -122,7 +122,7 @@ class ToolSettings(Element):
 
 
 class ReviewSettings(Element):
-    """What `awf review` runs besides its reviewers, and where it writes its reports."""
+    """What `awf review` runs besides its reviewers, and where reports of reviews are written."""
 
     blocks = MappingProxyType({"tool": "tools"})
 
@@ -413,8 +413,8 @@ def read_settings(source: SourceText, level: SettingLevel) -> tuple[Settings, li
         return NOTHING_SET, hits
     root = KdlNode("", START, (), {}, nodes, {})
     file = read_element(SettingsFile, root, "the settings file", source.text, hits)
-    single = {"acp": file.acp, "limits": file.limits, "review": file.review, "trust": file.trust}
-    blocks: dict[str, Element] = {"": file, **{f"{name}.": element for name, element in single.items()}}
+    blocks: dict[str, Element] = {"": file, "acp.": file.acp, "limits.": file.limits, "trust.": file.trust}
+    blocks["review."] = file.review
     for kind, elements in (("agent", file.agents), ("profile", file.profiles), ("review.tool", file.review.tools)):
         for named in elements:
             if named.name and f"{kind}.{named.name}." in blocks:

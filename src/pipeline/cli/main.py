@@ -27,6 +27,7 @@ COMMANDS: Commands = {
     "doctor": ("pipeline.cli.doctor:command", "Check which agents work here and what is missing."),
     "explain": ("pipeline.cli.diagnostics:explain_command", "Explain a rule and how to fix what it reports."),
     "findings": ("pipeline.cli.findings:command", "Import, list, explain and decide findings."),
+    "init": ("pipeline.cli.init:command", "Propose the settings and the check of this project."),
     "logs": ("pipeline.cli.logs:logs_command", "Print the output of a tool or the answer of an agent."),
     "prompt": ("pipeline.cli.logs:prompt_command", "Print the full prompt of a stage."),
     "report": ("pipeline.cli.report:command", "Write a run as one page."),

@@ -37,7 +37,6 @@ from pipeline.language.model import (
     Effects,
     ExitStage,
     HumanStage,
-    InputValue,
     ParallelStage,
     Stage,
     ToolStage,
@@ -189,17 +188,15 @@ def begin(record: RunCreated, workflow: Workflow | None = None) -> State:
             [
                 Set(Key.GOAL, goal),
                 Set(Key.NAME, workflow.name),
-                *_set_inputs(workflow, record.options.get("inputs", {})),
+                *_set_inputs(workflow, record.options),
             ]
         ),
     )
 
 
-def _set_inputs(workflow: Workflow, given: Mapping[str, InputValue]) -> list[Operation]:
-    """Return the operations that set the inputs of a run; raises AwfError for the first one that is wrong."""
-    values, problems = resolve_inputs(workflow, given)
-    if problems:
-        raise problems[0]
+def _set_inputs(workflow: Workflow, options: Mapping[str, Any]) -> list[Operation]:
+    """Return the operations that set the inputs of a run, which were checked before they were recorded."""
+    values, _ = resolve_inputs(workflow, options.get("inputs", {}))
     return [Set(input_key(name), value) for name, value in values.items()]
 
 
@@ -427,11 +424,9 @@ def _apply_adopted(state: State, record: WorkflowAdopted) -> State:
     if (owner := _owner_of(workflow, stage)) != stage:
         message = f'in the new workflow "{stage}", which the run is at, is a branch of "{owner}"'
         raise AwfError(message, help="make it a stage that is not a branch, or start another run")
-    names = {item.name for item in workflow.inputs}
-    given = {name: value for name, value in state.options.get("inputs", {}).items() if name in names}
     return state._replace(
         workflow=workflow,
         prompts=record.prompts,
         settings=_effective_settings(workflow, state.options),
-        context=state.context.apply(_set_inputs(workflow, given)),
+        context=state.context.apply(_set_inputs(workflow, state.options)),
     )

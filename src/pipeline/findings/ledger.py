@@ -12,9 +12,11 @@ from pipeline.errors import AwfError
 from pipeline.findings.events import (
     Coverage,
     DecisionMade,
+    Disposition,
     FieldsEdited,
     FindingRaised,
     FixAttempted,
+    ItemOutcome,
     LedgerEvent,
     LinkAdded,
     LinkRemoved,
@@ -22,6 +24,7 @@ from pipeline.findings.events import (
     Pass,
     PassRecorded,
     ReportedAgain,
+    RulingMade,
     StateChanged,
     decode_event,
     encode_event,
@@ -238,6 +241,13 @@ def apply_line(ledger: Ledger, number: int, line: str) -> None:
         ) from error
 
 
+def hidden_items(ledger: Ledger, run: str = "") -> list[tuple[Pass, ItemOutcome]]:
+    """What the gate filtered or demoted in the last pass of each stage of a run, or in the last pass of all."""
+    passes = {one.stage: one for one in ledger.passes.values() if one.run == run} if run else {"": ledger.last}
+    hidden = (Disposition.FILTERED, Disposition.DEMOTED)
+    return [(one, item) for one in passes.values() if one for item in one.entries if item.disposition in hidden]
+
+
 def joined_to(finding: Finding) -> str:
     """The id of the finding that another is joined to; empty when there is none."""
     return next((link.to for link in finding.links if link.kind == DUPLICATE_OF), "") if finding.links else ""
@@ -265,6 +275,10 @@ def _apply_to(finding: Finding, event: LedgerEvent) -> Finding:
         case FixAttempted(attempt=attempt):
             update = {"attempts": (*finding.attempts, attempt)}
             return _with_history(finding, event.at, "attempt", update, by=attempt.by, note=attempt.outcome)
+        case RulingMade(ruling=ruling):
+            update = {name: value for name in ("severity", "gate") if (value := getattr(event, name))}
+            note = f"{ruling}: {event.why}" if event.why else ruling
+            return _with_history(finding, event.at, "ruling", update, by=event.by, note=note, pass_id=event.pass_id)
         case DecisionMade(decision=decision):
             update = {"decisions": (*finding.decisions, decision)}
             return _with_history(finding, event.at, "decision", update, by=decision.by, note=decision.action)

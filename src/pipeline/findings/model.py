@@ -283,7 +283,7 @@ class Change(FindingValue):
     """One line of a finding's history."""
 
     at: str
-    what: str  # raised, seen, absent, state, attempt, decision, edited, merged, split, linked
+    what: str  # raised, seen, absent, state, attempt, ruling, decision, edited, merged, split, linked
     state: FindingState | None = None  # the new one, if it changed
     by: str = ""
     note: str = ""
@@ -358,6 +358,15 @@ class Finding(FindingValue):
             if change.what in ("raised", "seen") and change.pass_id in tools:
                 return tools[change.pass_id]
         return ""
+
+    @property
+    def fixable(self) -> bool:
+        """Whether a fixer is to change code for it: it is not advice, older than the change, or a person's to decide.
+
+        What cannot be read counts, and so does what endangers the whole system, whoever is to decide.
+        """
+        noted = self.autofix_class is AutofixClass.ADVISORY or self.owner in (Owner.HUMAN, Owner.RELEASE)
+        return bool(self.unreadable) or not (self.pre_existing or (noted and not self.system_breaking))
 
     @property
     def may_be(self) -> tuple[str, ...]:
@@ -447,6 +456,16 @@ class UnreadableItem:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """What an agent says about one finding, by its number."""
+
+    number: int
+    word: str  # fixed, not_fixed; of a fixer also wrong, of a reviewer upheld, withdrawn or lowered
+    why: str = ""
+    severity: Severity | None = None  # what a finding is lowered to
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ReviewerReport:
     """Everything one source returned in one pass. Every item is a raw finding or unreadable: none is missing."""
 
@@ -459,6 +478,7 @@ class ReviewerReport:
     verdict: str = ""  # on the whole change: SHIP, SHIP-WITH-TICKETS or BLOCK
     argument: str = ""  # for the verdict
     patterns: tuple[Mapping[str, str], ...] = ()  # what it found worth repeating
+    rulings: tuple[Answer, ...] = ()  # on findings that it was given by number
     problem: str = ""  # what is wrong with the whole answer
     covered: tuple[str, ...] | None = None  # the paths it looked at; None: unknown
     format: str = ""

@@ -87,6 +87,7 @@ def _add(first: ReviewerReport, second: ReviewerReport) -> ReviewerReport:
         verdict=second.verdict or first.verdict,
         argument=second.argument if second.verdict else first.argument,
         patterns=(*first.patterns, *(pattern for pattern in second.patterns if pattern not in first.patterns)),
+        rulings=(*first.rulings, *second.rulings),
     )
 
 

@@ -84,7 +84,7 @@ def passes_by_round(ledger: Ledger, run: str) -> list[list[Pass]]:
 
 
 def ledger_verdicts(ledger: Ledger) -> Verdicts:
-    """The verdicts on all findings, incomplete if nothing was reviewed. A BLOCK holds until its reviewer answers again."""
+    """The verdicts on all findings; incomplete if nothing was reviewed. A BLOCK holds until that reviewer answers."""
     last = last_review(ledger)
     changed = last is not None and last.tree_changed
     return verdicts(ledger, ledger.coverage() or _NO_ANSWER, standing_rejections(ledger), changed=changed)

@@ -35,7 +35,7 @@ from pipeline.findings.fingerprints import (
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger, joined_to
 from pipeline.findings.linemap import LineMap
 from pipeline.findings.match import Match, Matching, quotes_no_code
-from pipeline.findings.merge import Decisions, rank
+from pipeline.findings.merge import Decisions, promote, rank
 from pipeline.findings.model import (
     MAY_BE,
     UNREADABLE,
@@ -271,6 +271,11 @@ def _updates(known: Finding, draft: Finding) -> dict[str, Any]:
     fields = {name: value for name in _REPORTED_FIELDS if (value := getattr(draft, name)) not in (None, "", ())}
     fields |= {name: True for name in _FLAGS if getattr(draft, name)}
     fields |= {"gate": draft.gate} if known.gate.by == draft.gate.by else {}
+    runs = {vote.run for vote in draft.votes} - {""}
+    agreeing = {vote.reviewer for vote in known.votes if vote.run in runs}.union(draft.sources)
+    if len(agreeing) > draft.agreement:  # with reviewers of other stages of the run
+        fields["agreement"] = len(agreeing)
+        fields |= {"confidence": promote(draft.confidence, len(agreeing))} if draft.agreement < 2 else {}
     if known.unreadable and not draft.unreadable:
         fields["ext"] = {name: value for name, value in known.ext.items() if name != UNREADABLE}
     else:

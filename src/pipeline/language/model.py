@@ -422,7 +422,7 @@ class WorkflowInput(Element):
     positional = ("name",)
 
     name: str
-    default: str | bool | int | FiniteFloat | None = None
+    default: str | int | FiniteFloat | bool | None = None
     required: bool = False
     description: str = ""
 
@@ -430,6 +430,12 @@ class WorkflowInput(Element):
     def initial(self) -> InputValue:
         """Its value in a run that is not given one."""
         return "" if self.default is None else self.default
+
+    @property
+    def usage(self) -> str:
+        """How lists show it: `branch = "main": The branch to start from`."""
+        value = "(required)" if self.required else f"= {json.dumps(self.initial, ensure_ascii=False)}"
+        return f"{self.name} {value}" + (f": {self.description}" if self.description else "")
 
     def convert(self, value: InputValue) -> InputValue:
         """A value as one of this input's type. Raises ValueError with what the input takes."""

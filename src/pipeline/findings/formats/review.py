@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline.findings.answers import MAX_WHY, RULINGS
 from pipeline.findings.events import Coverage
 from pipeline.findings.fingerprints import QUOTE
 from pipeline.findings.formats import strict_json
@@ -17,6 +18,7 @@ from pipeline.findings.formats.answer import AnswerValue, find_values
 from pipeline.findings.formats.items import ItemError, UnreadableFile, collect_items, kept_keys, limit_nesting
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
+    Answer,
     AutofixClass,
     Category,
     Confidence,
@@ -47,6 +49,7 @@ _FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 _VERDICTS = ("SHIP", "SHIP-WITH-TICKETS", "BLOCK")
 _ACTIONS = ("apply", "defer", "skip", "acknowledge")
 _UNSTATED = 75  # the confidence of a finding whose reviewer gives none: it is not filtered for that
+_NUMBER_LENGTH = 10  # of a finding's number
 _HEAD = 64 * 1024  # characters that are searched for the reviewer's name: a review that is cut off has one, too
 _REVIEWER = re.compile(r"""["']?\breviewer["']?\s*:\s*["']([^"'\\\n]{1,100})["']""")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
@@ -99,6 +102,7 @@ def read_answer(answer: str, *, reviewer: str = "", root: str = "") -> ReviewerR
         verdict=verdict,
         argument=argument,
         patterns=tuple(_patterns(review.get("patterns") for review, _ in reviews)),
+        rulings=tuple(_rulings(review.get("rulings") for review, _ in reviews)),
     )
 
 
@@ -379,6 +383,18 @@ def _patterns(given: Iterable[Any]) -> Iterator[Mapping[str, str]]:
             fields = value if isinstance(value, dict) else {"name": value}
             if name := _text(fields.get("name")):
                 yield {key: _text(fields.get(key)) for key in ("location", "rationale", "destination")} | {"name": name}
+
+
+def _rulings(given: Iterable[Any]) -> Iterator[Answer]:
+    """What a reviewer rules on findings by their numbers. What cannot be read leaves a finding as it is."""
+    for values in given:
+        for value in values if isinstance(values, list) else ():
+            item = value if isinstance(value, dict) else {}
+            number = _word(item.get("number")).removeprefix("#")
+            word = "_".join(re.split(r"[\s_-]+", _word(item.get("ruling"))))
+            if number.isascii() and number.isdecimal() and len(number) < _NUMBER_LENGTH and word in RULINGS:
+                why = " ".join(_first(item, ("reason", "why", "because")).split())[:MAX_WHY]
+                yield Answer(int(number), word, why, severity_of_word(_word(item.get("severity"))))
 
 
 def parse_evidence(raw: str, root: str = "") -> Evidence:
