@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.integration.conftest import Awf
+from tests.integration.pages import DOCS, follow
 
 CODE_REVIEWERS = ["correctness", "security", "tests", "maintainability"]
 DIVIDES = "def f(x):\n    return x / 0\n"
@@ -431,3 +432,12 @@ def test_a_long_diff_is_in_a_file_that_the_prompt_names(review: Reviewing, proje
     assert os.fspath(file) in prompt
     assert "+line 4999\n" in file.read_text()
     assert "+    return x / 0" in prompt
+
+
+def test_the_page_shows_what_happens(tmp_path: Path, home: Path) -> None:
+    """Its commands print what is shown."""
+    here = tmp_path / "here"
+    here.mkdir()
+    git(here, "init", "-q", "-b", "main")
+    git(here, "commit", "-qm", "start", "--allow-empty")
+    follow((DOCS / "review.md").read_text(), here, home)
