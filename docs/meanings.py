@@ -153,5 +153,8 @@ FUNCTIONS: Mapping[Function, tuple[str, str]] = {  # how it is written, and what
     Function.INPUT: ('`input("name")`', "the value of an input, of the type of its default"),
     Function.VISITS: ('`visits("stage")`', "how often the stage has completed"),
     Function.FINDINGS: ('`findings()` `findings("stage")`', "the number of open reports, of all stages or of one"),
-    Function.VERDICT: ("`verdict()`", "the verdict of the last structured review"),
+    Function.VERDICT: (
+        "`verdict()`",
+        "the verdict of the last structured [review](findings.md#reviews) on the findings of this run",
+    ),
 }

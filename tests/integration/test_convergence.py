@@ -100,13 +100,15 @@ class Project:
         named = ["git", "-c", "user.name=t", "-c", "user.email=t@t.invalid", *words]
         return subprocess.run(named, cwd=self.folder, check=True, capture_output=True, text=True).stdout
 
-    def run(self, script: dict[str, Any], place: str = "checkout", most: int = 30) -> dict[str, Any]:
+    def run(
+        self, script: dict[str, Any], place: str = "checkout", most: int = 30, *, run: str = "r", loop: str = LOOP
+    ) -> dict[str, Any]:
         """A whole run, in the checkout or in a workspace of its own."""
         start, own = ("make", OWN) if place == "workspace" else ("rev", "")
         head = f'workflow "W" {{\nversion 2\nstart "{start}"\nsettings {{ max_visits {most}; }}\n'
-        (self.folder / "w.awf.kdl").write_text(f"{head}{own}{LOOP}\n}}\n")
+        (self.folder / "w.awf.kdl").write_text(f"{head}{own}{loop}\n}}\n")
         (self.folder / "script.json").write_text(json.dumps(script))
-        given = ["--backend", "scripted", "--script", "script.json", "--run-id", "r", "--json"]
+        given = ["--backend", "scripted", "--script", "script.json", "--run-id", run, "--json"]
         done = self.awf("run", "w.awf.kdl", *given)
         events = [json.loads(line) for line in done.stdout.splitlines()]
         assert events, done.stderr
@@ -131,8 +133,8 @@ class Project:
         assert [row[0] for row in rows] == [*range(1, len(rows) + 1)]
         return [row[1:] for row in rows]
 
-    def prompt(self, stage: str, visit: int) -> str:
-        return self.awf("prompt", "r", stage, "--visit", str(visit)).stdout
+    def prompt(self, stage: str, visit: int, run: str = "r") -> str:
+        return self.awf("prompt", run, stage, "--visit", str(visit)).stdout
 
 
 @pytest.fixture
@@ -251,23 +253,30 @@ TOLD = "## What changed since your last review (visit {visit})"
 
 @PLACES
 def test_a_review_prompt_has_what_was_tried_and_what_changed(project: Project, place: str) -> None:
-    """4.3: from the second round on; the fixer, and the first review, are told of no change."""
+    """4.3, 0-52: from the second visit on; every third visit is a full look at the whole change."""
     fixes = [
         fix(code(l90="# with a \N{WARNING SIGN}"), "1: fixed, by closing it"),
-        fix(code(l7="# second"), "1: fixed"),
+        fix(code(l90="# with a \N{WARNING SIGN}", l7="# second"), "1: not fixed, because it is hard"),
+        fix(code(l90="# with a \N{WARNING SIGN}", l7="# third"), "1: fixed"),
     ]
-    script = {"rev": [found(LEAK), found(LEAK), found()], "fix": fixes}
+    script = {"rev": [found(LEAK), found(LEAK), found(LEAK), found()], "fix": fixes}
     assert project.run(script, place)["status"] == "success"
-    second, third = project.prompt("rev", 2), project.prompt("rev", 3)
+    first, second, third, fourth = (project.prompt("rev", visit) for visit in (1, 2, 3, 4))
     assert TOLD.format(visit=1) in second
     assert "\n+# with a \N{WARNING SIGN}\n" in second
     assert "fix_claimed, tried 1 time" in second
     assert "tried: claimed" in second
-    assert "tried: not_fixed" in third
-    assert TOLD.format(visit=2) in third
+    assert all(f"[FINDING N: {word}" in second for word in ("upheld", "withdrawn", "lowered to P2"))
+    assert "What changed since" not in third
+    assert "\n+# with a \N{WARNING SIGN}\n" in third
     assert "\n+# second\n" in third
-    assert "\n-# with a \N{WARNING SIGN}\n" in third
-    assert not [text for text in (project.prompt("rev", 1), project.prompt("fix", 2)) if "What changed since" in text]
+    assert "tried: not_fixed fix because it is hard" in third
+    assert TOLD.format(visit=3) in fourth
+    assert "\n-# second\n" in fourth
+    assert "WARNING SIGN" not in fourth
+    assert not [text for text in (first, project.prompt("fix", 2)) if "What changed since" in text]
+    assert "## Known findings" not in first
+    assert "## Known findings" not in project.prompt("fix", 2)
 
 
 def test_the_checkout_is_left_as_it_was(project: Project) -> None:

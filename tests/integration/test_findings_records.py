@@ -1,7 +1,9 @@
 """The verdict file, the records and the report of a review, through the commands and workflows that produce them."""
 
 import json
+import shlex
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -364,20 +366,40 @@ def test_a_commit_whose_review_does_not_ship_does_not(project: Project, answer: 
 
 
 def test_an_agent_cannot_dismiss_what_must_be_fixed_in_either_file(project: Project) -> None:
-    """0-37: both files are put back exactly as they were."""
+    """0-37: both files are put back exactly as they were, and the reason is reported."""
     take(project, found(item()))
     (path,) = (project.folder / ".wystack/findings").glob("*.json")
     latest = project.folder / ".code-review/review-latest.json"
+    take(project, found(item(), MINOR))
     before = (path.read_bytes(), latest.read_bytes())
     record, document = json.loads(before[0]), json.loads(before[1])
     entry = {"at": record["createdAt"], "status": "wont-fix", "note": "it is fine", "by": "user"}
-    path.write_text(json.dumps({**record, "status": "wont-fix", "triage_history": [entry]}))
+    path.write_text(json.dumps({**record, "status": "wont-fix", "triage_history": [*record["triage_history"], entry]}))
     document["findings"][0] |= {"status": "wont_fix", "note": "it is fine"}
     latest.write_text(json.dumps(document))
-    done = project.awf("findings", "import", str(project.folder.parent / "review.json"))
-    assert "must be fixed" in done.stdout
-    assert [finding.state for finding in project.ledger()] == ["open"]
-    assert json.loads(path.read_text())["status"] == "open"
+    done = project.awf("findings", "triage", "9", "--as", "fixed", "--json")
+    problems = json.loads(done.stdout)["problems"]
+    assert len(problems) == 2
+    assert all("must be fixed" in problem for problem in problems)
+    assert latest.read_bytes() == before[1]
+    assert path.read_bytes() == before[0]
+    assert [finding.state for finding in project.ledger()] == ["open", "open"]
+
+
+def test_a_program_that_a_repository_names_runs_only_if_the_user_allows_it(project: Project, home: Path) -> None:
+    """0-39: otherwise one note says so, and the files are written; it gets no keys."""
+    command = [sys.executable, "-c", "import os; open('given', 'a').write(' '.join(os.environ))"]
+    (project.folder / ".wystack/storage.json").write_text(json.dumps({"record.write": command}))
+    problems = take(project, found(item()))["problems"]
+    assert (len(problems), (project.folder / "given").exists(), len(records(project))) == (1, False, 1)
+    settings = home / ".config/awf/config.kdl"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f"trust {{ record-write {json.dumps(shlex.join(command))} }}\n")
+    (project.folder.parent / "review.json").write_text(found(MINOR))
+    file = str(project.folder.parent / "review.json")
+    done = project.awf_anywhere("findings", "import", file, cwd=project.folder, MY_API_KEY="secret")
+    assert done.returncode == 0, done.stderr
+    assert "MY_API_KEY" not in (project.folder / "given").read_text()
 
 
 def test_a_run_in_a_worktree_shows_its_findings_in_the_main_checkout(project: Project) -> None:

@@ -19,8 +19,10 @@ from pipeline.backends.environment import child_environment
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.select import BackendSelector
 from pipeline.backends.worktree import GitWorktrees
+from pipeline.engine.context import response_key
 from pipeline.engine.driver import Services
 from pipeline.engine.events import Listener
+from pipeline.engine.outcome import response_base
 from pipeline.engine.policy import ERROR_RETRY
 from pipeline.engine.ports import Handler, Job, Journal, Mailbox, Workspaces
 from pipeline.engine.routing import require_functions
@@ -34,7 +36,7 @@ from pipeline.handlers.registry import PassThroughHandler, require_handlers
 from pipeline.handlers.tool import ToolHandler
 from pipeline.handlers.workspace import WorkspaceHandler
 from pipeline.journal.memory import MemoryMailbox
-from pipeline.language.model import StageKind
+from pipeline.language.model import StageKind, is_structured_review
 from pipeline.plugins.manager import PluginManager
 from pipeline.redaction import Redactor, redactor_of
 from pipeline.summary.render import render, summary_budget
@@ -105,6 +107,10 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
         backends.check(state.workflow)  # a missing agent is reported before the first stage, not when it is reached
 
     reports = ReportIndex()
+    # Reviewers are independent: what they answer reaches others as reports and findings.
+    answers = frozenset(
+        response_key(response_base(stage)) for stage in state.workflow.stages if is_structured_review(stage)
+    )
 
     def summary(job: Job) -> str:
         worklist = plugins.worklist(job)
@@ -120,6 +126,7 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
             extra=plugins.summary_sections(job),
             items=worklist.render,
             only_items=worklist.replaces_reports,
+            hidden=answers,
         )
 
     @cache  # finding the secrets takes longer than everything else in a short stage

@@ -23,6 +23,7 @@ from pipeline.findings.git import (
     review_start,
     stat_of,
 )
+from pipeline.findings.known import is_full_look
 from pipeline.findings.review_options import ReviewOptions, review_options
 from pipeline.language.model import BaseStage, ExitStage, is_review
 from pipeline.plugins.hooks import hookimpl
@@ -118,12 +119,13 @@ class ReviewDiffs:
 
     @hookimpl
     def summary_sections(self, stage: BaseStage, visit: int, context: Context, state: State) -> Iterator[str]:
-        """The change, for a review that looks for the first time, or what changed since it last looked."""
+        """The change, for a first look and every full one, or what changed since a review last looked."""
         if not is_review(stage):
             return
         seen, moment = context.get(f"{stage.id}{_REVIEWED}"), review_start(stage.id, visit, state)
         options, room = review_options(state), int(summary_budget(stage, state) * _DIFF_SHARE)
-        if isinstance(seen, dict) and isinstance(seen.get("visit"), int):
+        is_known = isinstance(seen, dict) and isinstance(seen.get("visit"), int)
+        if is_known and not (options.base and is_full_look(visit)):
             yield self._changed_section(seen["visit"], seen, state, moment, room)
         elif options.base:
             yield self._change_section(options, state, moment, room)

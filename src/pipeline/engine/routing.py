@@ -203,7 +203,8 @@ def _shorten(text: str) -> str:
 def select_loop_exit(workflow: Workflow, source: str, target: str, scope: ConditionScope) -> Selection | None:
     """Return where a loop leads instead of going on to `target`; None to stay in the loop.
 
-    A loop is exhausted before its next round starts. Any other signal counts before an agent changes the code again.
+    A loop is exhausted before its next round starts; each visit to one of its exits grants one more. Any other signal
+    counts before an agent changes the code again.
     """
     loop = next((loop for loop in workflow.loops if source in loop.stages and target in loop.stages), None)
     if loop is None:
@@ -215,8 +216,9 @@ def select_loop_exit(workflow: Workflow, source: str, target: str, scope: Condit
             if signal and (reason := signal(None)):
                 return Selection(exit.to, f'loop "{loop.name}" is {exit.signal}: {reason}', role="loop")
     rounds, exhausted = scope.visits(loop.stages[0]), loop.exit_for(EXHAUSTED)
-    if exhausted and target == loop.stages[0] and rounds >= loop.max_rounds:
-        reason = f'loop "{loop.name}" is exhausted: {rounds} of {loop.max_rounds} rounds'
+    granted = loop.max_rounds + sum(scope.visits(name) for name in {exit.to for exit in loop.exits})
+    if exhausted and target == loop.stages[0] and rounds >= granted:
+        reason = f'loop "{loop.name}" is exhausted: {rounds} of {granted} rounds'
         return Selection(exhausted, reason, role="loop")
     return None
 

@@ -156,7 +156,8 @@ def _other_votes(finding: Finding, reviewer: str) -> dict[str, Vote]:
         elif change.what in ("raised", "seen"):
             withdrawn -= {vote.reviewer for vote in finding.votes if vote.pass_id == change.pass_id}
     gone = {vote.reviewer for vote in finding.votes if vote.tool} - {finding.still_reported_by}
-    return {vote.reviewer: vote for vote in finding.votes if vote.reviewer not in {reviewer, *withdrawn, *gone}}
+    names = {*finding.sources} - {reviewer, *withdrawn, *gone}
+    return {vote.reviewer: vote for vote in finding.votes if vote.reviewer in names}
 
 
 def _reason_to_keep(finding: Finding, others: Collection[str]) -> str:

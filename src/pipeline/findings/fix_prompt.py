@@ -24,11 +24,19 @@ Members = Callable[[FindingId], Sequence[Finding]]
 """Returns the findings that are joined to another one."""
 
 
-def findings_section(findings: Sequence[Finding], room: int, members: Members = lambda _: ()) -> str:
+def findings_section(
+    findings: Sequence[Finding],
+    room: int,
+    members: Members = lambda _: (),
+    *,
+    heading: str = HEADING,
+    answer_format: str = ANSWER_FORMAT,
+) -> str:
     """Return the section, in `room` characters if the lines alone need no more; empty without findings."""
     if not findings:
         return ""
-    lines, room = _title_lines(findings, room)
+    opening = f"{heading}\n\n{answer_format}\n"
+    lines, room = _title_lines(findings, room - len(opening))
     by_importance = sorted(findings, key=importance)
     details = {finding.id: list(_details(finding, members(finding.id))) for finding in findings}
     omitted = 0
@@ -42,7 +50,7 @@ def findings_section(findings: Sequence[Finding], room: int, members: Members = 
                 continue
             room -= len(text) + 1
             lines[finding.id].append(text)
-    return _compose(findings, lines, omitted)
+    return f"{opening}\n{_compose(findings, lines, omitted)}"
 
 
 def fix_section(findings: Sequence[Finding], room: int, members: Members = lambda _: (), *, filtered: int = 0) -> str:
@@ -54,10 +62,10 @@ def fix_section(findings: Sequence[Finding], room: int, members: Members = lambd
     notes = []
     if others:
         about = "Advice, and what a person or the release decides. Do not change code for these, and do not answer."
-        notes.append(f"{NOT_TO_BE_CHANGED}\n\n{about}\n\n{_short_list(others)}")
+        notes.append(f"{NOT_TO_BE_CHANGED}\n\n{about}\n\n{short_list(others)}")
     if older:
         about = "These are older than the change. Leave them as they are, and do not answer."
-        notes.append(f"{EXISTED_BEFORE}\n\n{about}\n\n{_short_list(older)}")
+        notes.append(f"{EXISTED_BEFORE}\n\n{about}\n\n{short_list(older)}")
     if filtered:
         about = "below the confidence gate or only noted"
         notes.append(f"{plural(filtered, 'reported item')} {about}. List: awf findings list --filtered")
@@ -66,7 +74,8 @@ def fix_section(findings: Sequence[Finding], room: int, members: Members = lambd
     return "\n\n".join(part for part in (section, *notes) if part)
 
 
-def _short_list(findings: Sequence[Finding]) -> str:
+def short_list(findings: Sequence[Finding]) -> str:
+    """Return a line for each finding, up to a number, the most important first."""
     lines = [_title_line(finding, _TITLE_LENGTHS[2]) for finding in sorted(findings, key=importance)[:_MAX_NAMED]]
     more = len(findings) - len(lines)
     return "\n".join([*lines, *([f"- and {plural(more, 'more finding')}"] if more else [])])
@@ -106,7 +115,7 @@ def _title_lines(findings: Sequence[Finding], room: int) -> tuple[dict[FindingId
 
 
 def _compose(findings: Iterable[Finding], lines: Mapping[FindingId, Sequence[str]], omitted: int) -> str:
-    parts = [HEADING, "", ANSWER_FORMAT, ""]
+    parts: list[str] = []
 
     def place(finding: Finding) -> tuple[bool, str]:
         return finding.autofix_class is not AutofixClass.SAFE_AUTO, _path(finding)

@@ -120,12 +120,18 @@ class ReviewFindings:
 
     @hookimpl
     def worklist(self, job: Job) -> Worklist:
-        """List the findings that reports refer to one by one; after a triage, only those that were chosen."""
+        """List the findings that reports refer to one by one; after a triage, only those that were chosen.
+
+        A review is given those that it is to rule on.
+        """
         context = job.context
         path = str(self._reports_file(job)) if context.list_at(ReviewKey.REPORTS) else ""
-        chosen = ReviewKey.CHOSEN in context
+        review = is_review(job.stage)
+        chosen = ReviewKey.CHOSEN in context and not review
 
         def render(room: int) -> str:
+            if review:
+                return self._findings().known_section(job.stage, job.visit, job.state, room)
             if chosen:
                 return self._findings().fix_prompt(context, room, job.run_id)
             return (
@@ -133,6 +139,12 @@ class ReviewFindings:
             )
 
         return Worklist(render, path, replaces_reports=chosen)
+
+    @hookimpl
+    def summary_sections(self, stage: BaseStage, visit: int, state: State) -> Iterator[str]:
+        """Tell a review what was already considered and dismissed."""
+        if is_review(stage) and (section := self._findings().considered_section(stage, visit, state)):
+            yield section
 
     @hookimpl
     def commit_events(self, before: Context, after: Context) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -7,6 +7,7 @@ after the commit, and again when a run is resumed: what was lost with a process 
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -21,8 +22,23 @@ from pipeline.findings.answers import drop_conflicting_rulings, fixer_events, re
 from pipeline.findings.events import Disposition, FieldsEdited, LedgerEvent, Pass, encode_event
 from pipeline.findings.fix_prompt import chosen_section, fix_section
 from pipeline.findings.formats.view_edits import ViewEdits
-from pipeline.findings.git import GitRefusedError, TreeSnapshots, files_changed, review_end, review_start
+from pipeline.findings.git import (
+    GitRefusedError,
+    TreeSnapshots,
+    changed_names,
+    files_changed,
+    is_tree,
+    review_end,
+    review_start,
+)
 from pipeline.findings.ingest import IngestResult, ingest, new_pass_id
+from pipeline.findings.known import (
+    considered_section,
+    findings_to_rule_on,
+    findings_to_verify,
+    is_full_look,
+    known_section,
+)
 from pipeline.findings.ledger import Ledger, LedgerStore, hidden_items
 from pipeline.findings.model import Answer, FindingId, Gate, ReportStatus, ReviewerReport
 from pipeline.findings.plugin import (
@@ -148,6 +164,24 @@ class RunFindings:
             return chosen_section(left, context, wanted, room, ledger.members)
         found = [finding for finding in left if finding.id in wanted]
         return fix_section(found, room, ledger.members, filtered=len(hidden_items(ledger, run)))
+
+    def known_section(self, stage: BaseStage, visit: int, state: State, room: int) -> str:
+        """The findings that a review rules on by number, in `room` characters if their lines need no more."""
+        ledger = self.ledger()
+        own, others = findings_to_rule_on(ledger, state.run_id, reviewer_of(stage))
+        if review_options(state).mode == "verify":
+            own, others = findings_to_verify(ledger), []
+        return known_section(own, others, room, ledger.members, full_look=is_full_look(visit))
+
+    def considered_section(self, stage: BaseStage, visit: int, state: State) -> str:
+        """The dismissed findings in the files that a review is about to look at."""
+        options, start = review_options(state), self._visits[stage.id, visit].start
+        new = state.workspace.commit if state.workspace else start.tree if start else ""
+        paths: list[str] | None = None
+        if is_tree(options.base) and is_tree(new):
+            with suppress(GitRefusedError):  # then dismissals in all files are shown
+                paths = changed_names(_directory(state), self._environ, options.base, new, options.paths)
+        return considered_section(self.ledger(), paths, _iso(self._now()))
 
     def after_branch(self, stage: BaseStage, visit: int) -> Iterator[Operation]:
         """What is recorded with a branch: what it was given to look at, and what it answered."""

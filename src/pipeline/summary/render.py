@@ -6,7 +6,7 @@ have the first claim on the budget. Empty sections are left out.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 from pipeline.engine.context import Context, Key, is_private
 from pipeline.engine.outcome import PREVIEW_LENGTH
@@ -45,20 +45,21 @@ def render(
     extra: Sequence[str] = (),
     items: Callable[[int], str] = lambda _: "",
     only_items: bool = False,
+    hidden: Container[str] = (),
 ) -> str:
     """The summary in at most `budget` characters.
 
     `groups` are the open reports; `past` holds the latest visits, oldest first, and `omitted_visits` counts those
     before; `extra` are sections of plugins. `items` lists the findings one by one in a number of characters. It keeps a
     line for each even if that is more, and then the summary is as much longer. With `only_items` the list replaces the
-    reports.
+    reports. Context values under `hidden` keys are left out.
     """
     budget = max(budget, SMALLEST_BUDGET)
     listed = items(min(int(budget * _FINDINGS_SHARE), budget - len(_GAP) - SMALLEST_BUDGET))
     if listed:
         budget = max(budget - len(listed) - len(_GAP), SMALLEST_BUDGET)
     reported = [group.newest.full_response for group in groups]
-    parts = list(_sections(context, goal, _history_lines(past, omitted_visits), reported, budget))
+    parts = list(_sections(context, goal, _history_lines(past, omitted_visits), reported, hidden, budget))
     extras = [prose(text) for text in extra if sanitize(text)]
     name = one_line(workflow, _NAME_LENGTH)
     opening = f"# Context\n\nWorkflow: {name}" if name else "# Context"
@@ -91,7 +92,7 @@ def _name_missing(parts: Sequence[SummaryPart], extras: int) -> str:
 
 
 def _sections(
-    context: Context, goal: str, history: Sequence[str], reported: Sequence[str], room: int
+    context: Context, goal: str, history: Sequence[str], reported: Sequence[str], hidden: Container[str], room: int
 ) -> Iterator[SummaryPart]:
     if text := sanitize(goal):
         yield section("## Goal", [quoted("", text)], things="texts")
@@ -118,7 +119,7 @@ def _sections(
     if lines := [whole_line(f"- {name}: {text}") for name, text in named if text]:
         yield section("## Workspace", lines, things="entries")
 
-    values, omitted = context_values(context, reported, room)
+    values, omitted = context_values(context, reported, room, hidden)
     if values:
         yield section("## Context values", values, things="values", omitted=omitted)
 
@@ -144,13 +145,15 @@ def _history_lines(past: Sequence[VisitSummary], omitted: int) -> list[str]:
     return lines
 
 
-def context_values(context: Context, shown: Iterable[str], room: float) -> tuple[list[SummaryPart], int]:
+def context_values(
+    context: Context, shown: Iterable[str], room: float, hidden: Container[str] = ()
+) -> tuple[list[SummaryPart], int]:
     """The values that have no section of their own, by key, as far as there may be room, and how many are left out.
 
     Texts that are `shown` elsewhere are not repeated, and a long text that two keys hold is shown once.
     """
     reported = {text[:PREVIEW_LENGTH] for text in shown if text.strip()}
-    texts = {key: value_text(context.get(key)) for key in sorted(filter(_is_listed, context))}
+    texts = {key: value_text(context.get(key)) for key in sorted(filter(_is_listed, context)) if key not in hidden}
     texts = {key: text for key, text in texts.items() if text[:PREVIEW_LENGTH] not in reported}
     first_keys: dict[str, str] = {}
     parts: list[SummaryPart] = []

@@ -93,7 +93,7 @@ def _read_report(entry: Any) -> StageReport:
     response = full_response = value_text(entry.get("response"))
     finding_ids = entry.get("findingIds")
     if isinstance(finding_ids, list) and finding_ids:
-        response = f"{plural(len(finding_ids), 'finding')}, listed by number under 'Findings by file'."
+        response = f"{plural(len(finding_ids), 'finding')}, listed by number below."
     return StageReport(
         stage=value_text(entry.get("stageId")),
         iteration=iteration if is_number else None,

@@ -51,9 +51,9 @@ def test_rounds_are_used_up(machine: Make) -> None:
 
 
 def test_a_person_may_have_one_more_round(machine: Make) -> None:
-    """A transition into the loop from outside is followed; the loop itself starts no further round."""
+    """A transition back into the loop is followed, and what it leads to is reviewed once more."""
     made = machine(BODY, a=[Status.FAIL], person=["more", "stop"]).run()
-    assert made.path == [*["a", "gate", "fix"] * 3, "person", "fix", "person", "end"]
+    assert made.path == [*["a", "gate", "fix"] * 3, "person", "fix", *["a", "gate", "fix"], "person", "end"]
 
 
 def test_a_stalled_loop_stops_fixing(machine: Make) -> None:

@@ -1,21 +1,40 @@
 """What agents say of findings by their numbers: a fixer claims, a review decides, and a quotation says nothing."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.findings.ledgers import vote
+from tests.unit.findings.strategies import plain
 
 from pipeline.findings.answers import (
     ANSWER_FORMAT,
+    CLAIMS,
+    RULING_FORMAT,
+    RULINGS,
     drop_conflicting_rulings,
     fixer_events,
     read_answers,
     reviewer_events,
 )
-from pipeline.findings.events import FindingRaised, FixAttempted, LedgerEvent, RulingMade, StateChanged
-from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Answer, Category, Confidence, Finding, FindingId, FindingState, PassId, Severity
+from pipeline.findings.events import FindingRaised, FixAttempted, LedgerEvent, LinkAdded, RulingMade, StateChanged
+from pipeline.findings.ledger import DUPLICATE_OF, Ledger
+from pipeline.findings.model import (
+    Answer,
+    Category,
+    Confidence,
+    Finding,
+    FindingId,
+    FindingState,
+    Gate,
+    Link,
+    PassId,
+    Severity,
+)
 
 AT = "2026-01-02T03:04:05Z"
+WITHDRAWN = "[FINDING 1: withdrawn, it is closed]"
 
 
 def ledger(*states: FindingState) -> Ledger:
@@ -61,10 +80,15 @@ def states(events: list[LedgerEvent]) -> list[FindingState]:
         ("- [FINDING 3: not_fixed]", Answer(3, "not_fixed")),
         ("2. [FINDING 3: not-fixed: later]", Answer(3, "not_fixed", "later")),
         ("**[FINDING 4: wrong — it is closed above]**", Answer(4, "wrong", "it is closed above")),
+        ("[FINDING 5: upheld, because it still leaks]", Answer(5, "upheld", "because it still leaks")),
+        ("[FINDING 5: Withdrawn]", Answer(5, "withdrawn")),
+        ("[FINDING 5: lowered to P2, because it is rare]", Answer(5, "lowered", "because it is rare", Severity.MEDIUM)),
+        ("[FINDING 5: lowered low]", Answer(5, "lowered", "", Severity.LOW)),
+        ("[FINDING 5: lowered, because it is rare]", Answer(5, "lowered", "because it is rare")),
     ],
 )
 def test_an_answer_has_a_number_a_ruling_and_a_reason(text: str, answer: Answer) -> None:
-    """4.3: fixed, not fixed or wrong, at the beginning of a line, in any case."""
+    """4.3, 0-51: a claim or a ruling at the beginning of a line, in any case."""
     assert read_answers(text) == [answer]
 
 
@@ -95,6 +119,7 @@ def test_the_last_answer_about_a_finding_counts() -> None:
         "[FINDING 1234567890: fixed]",
         "[FINDING ١: fixed]",
         ANSWER_FORMAT,
+        RULING_FORMAT,
         "```\n[FINDING 1: fixed]",
     ],
 )
@@ -117,7 +142,7 @@ def test_a_reason_is_cut() -> None:
 @given(st.text())
 def test_any_text_can_be_read(text: str) -> None:
     """Whatever an agent says, it is an answer or none."""
-    assert all(answer.word in ("fixed", "not_fixed", "wrong") for answer in read_answers(text))
+    assert all(answer.word in (*CLAIMS, *RULINGS) for answer in read_answers(text))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +179,7 @@ def test_an_answer_of_a_fixer_is_a_claim(
     ],
 )
 def test_an_answer_of_a_reviewer_verifies(word: str, before: FindingState, after: list[FindingState]) -> None:
-    """4.4: whoever looks afresh decides whether a fix holds, and is on record as such; it dismisses nothing."""
+    """4.4: a fresh look decides whether a fix holds, and is on record as such; it dismisses nothing."""
     events = decided(f"[FINDING 1: {word}]", ledger(before))
     assert states(events) == after
     assert {event.by for event in events if isinstance(event, StateChanged)} <= {"revalidate"}
@@ -195,3 +220,88 @@ def test_a_review_cannot_call_fixed_what_it_reports() -> None:
     assert drop_conflicting_rulings(answers, known, {first}) == [Answer(2, "fixed")]
     refuted = read_answers("[FINDING 1: not fixed]")
     assert drop_conflicting_rulings(refuted, known, {first}) == refuted
+
+
+def voted(*names: str, severity: Severity = Severity.HIGH, tool: bool = False) -> dict[str, Any]:
+    """The fields of a finding that these reported."""
+    given = {"pass_id": plain().pass_id, "severity": severity, "tool": tool}
+    return {"sources": names, "votes": tuple(vote(reviewer=name, **given) for name in names)}
+
+
+def disputed(**fields: Any) -> Ledger:
+    """A ledger with one finding that a fixer calls wrong."""
+    known = Ledger([FindingRaised(at=AT, finding=plain(**{**voted("rev"), **fields}))])
+    for event in claimed("[FINDING 1: wrong, because it is closed]", known):
+        known.apply(event)
+    return known
+
+
+def after(known: Ledger, text: str, by: str = "rev") -> Finding:
+    """The finding after a reviewer's answers."""
+    answers = read_answers(text)
+    events = list(reviewer_events(answers, known, run="r", round=2, by=by, at=AT))
+    return next(iter(known.extended(events)))
+
+
+def test_the_reviewer_of_a_disputed_finding_upholds_withdraws_or_lowers_it() -> None:
+    """0-51: upheld it is open, withdrawn a false positive with a reason, lowered it has another severity and gate."""
+    known = disputed()
+    assert next(iter(known)).state is FindingState.UNCERTAIN
+    assert after(known, "[FINDING 1: upheld, it leaks]").state is FindingState.OPEN
+    withdrawn = after(known, "[FINDING 1: withdrawn]")
+    assert withdrawn.state is FindingState.FALSE_POSITIVE
+    assert withdrawn.suppression is not None
+    assert withdrawn.suppression.reason == "rev withdrew it: because it is closed"
+    lowered = after(known, "[FINDING 1: lowered to P2, it is rare]")
+    assert (lowered.severity, lowered.gate.value, lowered.state) == (Severity.MEDIUM, Gate.SUGGEST, FindingState.OPEN)
+    assert [change.note for change in lowered.history if change.what == "ruling"] == ["lowered: it is rare"]
+
+
+@pytest.mark.parametrize("text", ["[FINDING 1: withdrawn, it is fine]", "[FINDING 1: lowered to P3]"])
+def test_only_the_reviewer_that_reported_a_finding_withdraws_or_lowers_it(text: str) -> None:
+    """0-51: what another one says about it changes nothing."""
+    known = disputed()
+    assert after(known, text, by="sec") == next(iter(known))
+
+
+def test_a_withdrawal_closes_only_what_nobody_else_reports() -> None:
+    """0-51: another reviewer's vote or a tool's keeps it; when the last of them withdraws, it is closed."""
+    both = voted("rev")["votes"] + voted("mypy", tool=True)["votes"]
+    assert after(disputed(sources=("rev", "mypy"), votes=both), WITHDRAWN).state.active
+    known = disputed(**voted("rev", "sec"))
+    kept = after(known, WITHDRAWN)
+    assert kept.state is FindingState.UNCERTAIN
+    events = reviewer_events(read_answers(WITHDRAWN), known, run="r", round=2, by="rev", at=AT)
+    assert after(known.extended(list(events)), WITHDRAWN, by="sec").state is FindingState.FALSE_POSITIVE
+
+
+def test_a_finding_is_lowered_no_further_than_others_rate_it() -> None:
+    """0-51: the worst of the votes that still hold."""
+    votes = voted("rev", severity=Severity.CRITICAL)["votes"] + voted("sec")["votes"]
+    known = disputed(sources=("rev", "sec"), votes=votes, severity=Severity.CRITICAL)
+    assert after(known, "[FINDING 1: lowered to P3]").severity is Severity.HIGH
+    assert after(known, "[FINDING 1: lowered to P3]", by="sec").severity is Severity.CRITICAL
+
+
+@pytest.mark.parametrize("text", ["[FINDING 1: lowered, it is rare]", "[FINDING 1: lowered to P0]"])
+def test_a_finding_that_is_not_lowered_to_something_milder_is_upheld(text: str) -> None:
+    """0-51: the safe side of a ruling that says nothing."""
+    ruled = after(disputed(), text)
+    assert (ruled.state, ruled.severity) == (FindingState.OPEN, Severity.HIGH)
+    assert ruled.history[-2].note.startswith("upheld")
+
+
+def test_only_a_person_dismisses_what_endangers_the_system() -> None:
+    """0-37, 0-51: a withdrawal is on record, and the finding stays open."""
+    assert after(disputed(system_breaking=True), WITHDRAWN).state is FindingState.UNCERTAIN
+
+
+def test_an_answer_about_a_member_counts_for_its_cluster() -> None:
+    """0-20: a cluster is one line of work; of several answers about it the most careful one counts."""
+    known = ledger(FindingState.OPEN, FindingState.OPEN)
+    known.apply(LinkAdded(at=AT, id=FindingId("fnd_2"), link=Link(kind=DUPLICATE_OF, to="fnd_1")))
+    fixed = known.extended(claimed("[FINDING 2: fixed]", known))
+    assert [finding.state for finding in fixed] == [FindingState.FIX_CLAIMED]
+    assert states(claimed("[FINDING 1: fixed]\n[FINDING 2: not fixed]", known)) == []
+    answers = read_answers("[FINDING 2: fixed]")
+    assert drop_conflicting_rulings(answers, known, {"fnd_1"}) == []

@@ -13,8 +13,17 @@ from tests.unit.findings.walk.builders import vote
 
 from pipeline.engine.context import EMPTY, Context, Set
 from pipeline.findings.answers import ANSWER_FORMAT, read_answers
-from pipeline.findings.fix_prompt import HEADING, chosen_section, findings_section
+from pipeline.findings.fix_prompt import (
+    EXISTED_BEFORE,
+    HEADING,
+    NOT_TO_BE_CHANGED,
+    chosen_section,
+    findings_section,
+    fix_section,
+)
 from pipeline.findings.model import (
+    UNREADABLE,
+    AutofixClass,
     Category,
     Confidence,
     Evidence,
@@ -24,6 +33,7 @@ from pipeline.findings.model import (
     Gate,
     GateDecision,
     Location,
+    Owner,
     PassId,
     Severity,
 )
@@ -155,6 +165,47 @@ def test_a_cluster_is_one_entry_with_the_texts_of_its_members(snapshot: Snapshot
     text = findings_section([leader], 5000, lambda name: [member] if name == leader.id else [])
     assert numbers(text) == [1]
     assert text.splitlines()[-2:] == snapshot
+
+
+FIXER: dict[str, Any] = {"owner": Owner.REVIEW_FIXER, "autofix_class": AutofixClass.GATED_AUTO}
+
+
+def test_what_is_not_to_be_changed_is_listed_apart() -> None:
+    """0-15: work first, then advice and what a person or the release decides, then what existed before."""
+    found = [
+        one(1, **FIXER),
+        one(2, **{**FIXER, "owner": Owner.HUMAN}),
+        one(3, **{**FIXER, "owner": Owner.RELEASE}),
+        one(4, **{**FIXER, "autofix_class": AutofixClass.ADVISORY}),
+        one(5, **FIXER, pre_existing=True),
+        one(6, **{**FIXER, "owner": Owner.HUMAN}, system_breaking=True),
+        one(7, **{**FIXER, "owner": Owner.HUMAN}, ext={UNREADABLE: "no title"}),
+    ]
+    text = fix_section(found, 9000)
+    work, _, rest = text.partition(NOT_TO_BE_CHANGED)
+    others, _, older = rest.partition(EXISTED_BEFORE)
+    assert (numbers(work), numbers(others), numbers(older)) == ([1, 6, 7], [2, 3, 4], [5])
+
+
+def test_safe_fixes_come_first() -> None:
+    """0-15: before everything else, whatever their file and severity."""
+    safe = {**FIXER, "autofix_class": AutofixClass.SAFE_AUTO}
+    found = [one(1, **FIXER), one(2, Severity.LOW, "z.py", **safe), one(3, Severity.LOW, "a.py", **safe)]
+    assert numbers(fix_section(found, 9000)) == [3, 2, 1]
+
+
+def test_what_was_filtered_is_counted_with_the_command_that_lists_it() -> None:
+    """0-14: one line; without any there is none."""
+    assert fix_section([one(1, **FIXER)], 9000, filtered=3).endswith("awf findings list --filtered")
+    assert "--filtered" not in fix_section([one(1, **FIXER)], 9000)
+    assert fix_section([], 9000, filtered=3) == ""
+
+
+def test_many_that_are_not_to_be_changed_are_counted() -> None:
+    """The work keeps its room."""
+    text = fix_section([one(number, owner=Owner.HUMAN) for number in range(1, 60)], 9000)
+    assert len(numbers(text)) == 30
+    assert text.endswith("- and 29 more findings")
 
 
 def context(*chosen: Finding, reports: Sequence[Any] = ()) -> Context:

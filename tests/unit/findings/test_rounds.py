@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.findings.strategies import plain
@@ -16,6 +17,7 @@ from pipeline.findings.events import (
     Pass,
     PassRecorded,
     ReportedAgain,
+    RulingMade,
     StateChanged,
 )
 from pipeline.findings.ledger import Ledger
@@ -95,6 +97,16 @@ class Story:
         """The review itself makes something of a defect."""
         self.ledger.apply(StateChanged(at=AT, id=id, state=state, by="orchestrator", note=note, pass_id=self.now))
 
+    def dispute(self, name: str) -> None:
+        """The fixer calls a defect wrong."""
+        wrong = FixAttempt(run="r", by="fix", outcome="wrong")
+        self.ledger.apply(FixAttempted(at=AT, id=FindingId(f"fnd_{name}"), attempt=wrong))
+
+    def rule(self, name: str, ruling: str) -> None:
+        """The review rules on a defect by its number."""
+        ruled = RulingMade(at=AT, id=FindingId(f"fnd_{name}"), by="rev", ruling=ruling, why="so", pass_id=self.now)
+        self.ledger.apply(ruled)
+
     def stalled(self) -> str:
         return stall_reason(self.ledger, "r")
 
@@ -168,6 +180,35 @@ def test_an_answer_of_a_reviewer_is_a_ruling() -> None:
         said = story.stalled()
         story.fix("a")
     assert said.startswith("finding #1 ")
+
+
+@pytest.mark.parametrize("again", ["upheld", "not_fixed", "reported", "both"])
+def test_a_dispute_that_is_upheld_twice_stalls_the_loop(again: str) -> None:
+    """0-51: by rulings, or by reporting it again; a review that does both upholds it once."""
+    story, said = Story(), []
+    for _ in range(3):
+        story.round()
+        if again in ("reported", "both") or story.number == 1:
+            story.find("a")
+        if again != "reported" and story.number > 1:
+            story.rule("a", "upheld" if again == "both" else again)
+        said.append(story.stalled())
+        story.dispute("a")
+    assert said[:2] == ["", ""]
+    assert said[2].startswith("finding #1 ")
+
+
+def test_a_lowered_finding_is_not_upheld() -> None:
+    """0-51: the reviewer gave way, so that no person is needed yet; the finding is still carried."""
+    story = Story()
+    story.round()
+    story.find("a")
+    for _ in range(3):
+        story.dispute("a")
+        story.round()
+        story.rule("a", "lowered")
+        assert story.stalled() == ""
+    assert rounds(story.ledger, "r")[-1] == Round(4, carried=(1,))
 
 
 def test_rulings_before_the_run_do_not_count() -> None:

@@ -511,7 +511,7 @@ def test_a_run_without_structured_findings_does_not_read_the_ledger(run: Run) ->
     (report,) = plugin.after_stage(REV, 1, outcome, run.context, run.state, NOW)
     assert not isinstance(report, LedgerLine)
     assert plugin.read_answer(run.job(REV, 1), ["It is bad."]) is None
-    assert plugin.worklist(run.job(REV, 1)).render(5000) == ""
+    assert plugin.worklist(run.job(FIX, 1)).render(5000) == ""
     plugin.after_commit()
 
 

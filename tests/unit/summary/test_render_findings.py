@@ -26,7 +26,7 @@ def test_a_report_with_listed_findings_refers_to_them(report: Report, summary: S
     """3.1: its raw text is shown neither in the report nor among the values."""
     listed = report(response=JSON, findingIds=["fnd_1", "fnd_2"])
     text = summary({"review.findings": [listed], "review.response": JSON, "other": "kept"})
-    assert "2 findings, listed by number under 'Findings by file'." in text
+    assert "2 findings, listed by number below." in text
     assert JSON not in text
     assert "- other: kept" in text
 

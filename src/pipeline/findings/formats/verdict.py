@@ -256,11 +256,14 @@ def _read_item(one: Mapping[str, Any], before: Mapping[str, Any], finding: Findi
     ]
     changed = [key for key in own if not any(same_json(one.get(key), version.get(key)) for version in (before, now))]
     problems = [f"`{key}` cannot be edited" for key in sorted(changed)]
+    moved = _read_status(one, finding, was, at, by)
     extra = _extra(one)
+    if moved.problems:  # its note is refused with it
+        extra.pop(NOTE, None)
+        extra |= {NOTE: before[NOTE]} if NOTE in before else {}
     events = []
     if not any(same_json(extra, _extra(version)) for version in (before, now)):
         events.append(FieldsEdited(at=at, id=finding.id, by=by, changes={"ext": {FORMAT: extra}}))
-    moved = _read_status(one, finding, was, at, by)
     refusals = refuse(finding, [*problems, *moved.problems], f"verdict file: {finding.id}", at, by)
     return join_edits([ViewEdits(tuple(events)), ViewEdits(moved.events), refusals])
 

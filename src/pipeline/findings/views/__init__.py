@@ -108,7 +108,7 @@ class Views:
 def report_path(passed: Pass, id: str, directory: str) -> str:
     """Where the report of a review is, from the root of the repository; raises AwfError for a place outside of it."""
     folder = PurePosixPath(directory)
-    if folder.is_absolute() or ".." in folder.parts or not folder.parts:
+    if folder.is_absolute() or not folder.parts or {"..", ".git"}.intersection(folder.parts):
         raise AwfError(
             f"reports cannot be written to {directory!a}", help="name a directory below the repository's root"
         )

@@ -25,7 +25,7 @@ class Function(StrEnum):
     INPUT = "input"  # the value of an input
     VISITS = "visits"  # how often a stage has completed
     FINDINGS = "findings"  # the number of open reports, of all stages or of one
-    VERDICT = "verdict"  # the verdict of the last structured review, or none
+    VERDICT = "verdict"  # the verdict on the findings of this run after its last structured review, or none
 
 
 class Operator(StrEnum):

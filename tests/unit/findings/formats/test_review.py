@@ -13,7 +13,16 @@ from tests.unit.findings.strategies import ledgers
 
 from pipeline.findings.formats import FORMATS, review
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import AutofixClass, Evidence, Finding, RawFinding, ReportStatus, ReviewerReport, Severity
+from pipeline.findings.model import (
+    Answer,
+    AutofixClass,
+    Evidence,
+    Finding,
+    RawFinding,
+    ReportStatus,
+    ReviewerReport,
+    Severity,
+)
 
 ITEM: dict[str, Any] = {
     "title": "Path traversal in loadUserFromCache",
@@ -376,6 +385,25 @@ def test_a_truncated_review_after_a_complete_one_is_malformed() -> None:
 def test_a_text_without_a_review_has_none(text: str) -> None:
     """Plain words stay plain words."""
     assert review.read_answer(text) is None
+
+
+def test_rulings_come_with_a_review() -> None:
+    """0-51: what cannot be read as a ruling leaves a finding as it is."""
+    given = [
+        {"number": 3, "ruling": "Not fixed", "reason": "it still\nleaks"},
+        {"number": "#4", "ruling": "lowered", "severity": "P2"},
+        {"number": 5, "ruling": "upheld", "why": "as before"},
+        {"number": 6, "ruling": "perhaps"},
+        {"number": "six", "ruling": "fixed"},
+        {"ruling": "fixed"},
+        "fixed",
+    ]
+    assert decoded(returned(rulings=given)).rulings == (
+        Answer(3, "not_fixed", "it still leaks"),
+        Answer(4, "lowered", "", Severity.MEDIUM),
+        Answer(5, "upheld", "as before"),
+    )
+    assert decoded(returned(rulings="none")).rulings == ()
 
 
 def test_a_verdict_and_patterns_come_with_a_review() -> None:

@@ -1,0 +1,75 @@
+"""What a review is told of known findings: its own, to rule on by number, and what was dismissed, with reasons."""
+
+from collections.abc import Collection, Sequence
+
+from pipeline.findings.answers import RULING_FORMAT, quote_line
+from pipeline.findings.fix_prompt import Members, findings_section, short_list
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import Finding, FindingState
+from pipeline.findings.triage import importance
+from pipeline.text import plural
+
+HEADING = "## Known findings"
+CONSIDERED = "## Already considered"
+FULL_LOOK_EVERY = 3  # visits of a review
+_MAX_CONSIDERED = 20  # dismissals in one prompt
+_FULL_LOOK = "This is a full look: review the whole change again, not only what changed since your last visit."
+_DELTA = "Look for new defects in what changed since your last visit. What you find elsewhere is marked as late."
+
+
+def is_full_look(visit: int) -> bool:
+    """Whether a review is given the whole change: on its first visit and on every third one."""
+    return visit == 1 or visit % FULL_LOOK_EVERY == 0
+
+
+def findings_to_rule_on(ledger: Ledger, run: str, reviewer: str) -> tuple[list[Finding], list[Finding]]:
+    """The findings of a run that need attention: those a reviewer reported, and those that only others did."""
+    left = [finding for finding in ledger if finding.state.needs_attention]
+    votes = {finding.id: {vote.reviewer for vote in finding.votes if vote.run == run} for finding in left}
+    own = [finding for finding in left if reviewer in votes[finding.id]]
+    return own, [finding for finding in left if votes[finding.id] and reviewer not in votes[finding.id]]
+
+
+def findings_to_verify(ledger: Ledger) -> list[Finding]:
+    """The findings of any run that are claimed to be fixed or came back."""
+    return [one for one in ledger if one.state in (FindingState.FIX_CLAIMED, FindingState.REOPENED)]
+
+
+def known_section(
+    own: Sequence[Finding], others: Sequence[Finding], room: int, members: Members, *, full_look: bool
+) -> str:
+    """The findings that a review rules on, each with the fixer's answers, and those of others; empty without any."""
+    if not own and not others:
+        return ""
+    notes = [_FULL_LOOK if full_look else _DELTA]
+    if others:
+        notes.append(f"Reported by others, for you to know; rule on them if you looked:\n\n{short_list(others)}")
+    listed = findings_section(
+        own, room - sum(len(note) + 2 for note in notes), members, heading=HEADING, answer_format=RULING_FORMAT
+    )
+    return "\n\n".join((listed or HEADING, *notes))
+
+
+def considered_section(ledger: Ledger, paths: Collection[str] | None, at: str) -> str:
+    """The dismissals that still hold for some files, or for all of them with None, and why; empty without any."""
+    dismissed = [
+        finding
+        for finding in ledger
+        if finding.state.dismissed
+        and (paths is None or finding.location is None or any(place.path in paths for place in finding.locations))
+        and not (finding.suppression and finding.suppression.expires and at[:10] > finding.suppression.expires)
+    ]
+    if not dismissed:
+        return ""
+    about = "Reported before, and dismissed for the reason given. Raise one again only with new evidence."
+    lines = [_dismissal_line(finding) for finding in sorted(dismissed, key=importance)[:_MAX_CONSIDERED]]
+    if more := len(dismissed) - len(lines):
+        lines.append(f"- and {plural(more, 'more finding')}: awf findings list --state dismissed")
+    return "\n".join((CONSIDERED, "", about, "", *lines))
+
+
+def _dismissal_line(finding: Finding) -> str:
+    place = quote_line(finding.location.path_line, 120) if finding.location else "no file"
+    why = quote_line(finding.suppression.reason if finding.suppression else "", 300) or "no reason given"
+    title = quote_line(finding.title, 120)
+    return f"- #{finding.number} ({finding.state}, {finding.severity}) {place}: {title}\n    reason: {why}"
