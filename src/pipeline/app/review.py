@@ -15,7 +15,6 @@ from pipeline.findings.events import Coverage, Disposition
 from pipeline.findings.git import TreeSnapshots, changed_names, pathspecs, query_git, read_checkout
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingState, ReportStatus
-from pipeline.findings.review_mode import reviewer_names
 from pipeline.findings.review_options import review_options
 from pipeline.findings.reviews import claims_to_verify, review_of
 from pipeline.findings.triage import importance
@@ -111,17 +110,22 @@ def choose_reviewers(
         raise AwfError(f'the workflow "{WORKFLOW}" has no parallel stage "{REVIEWS}"', help=help)
     offered: list[Stage] = [workflow.by_id[branch.stage] for branch in reviews.branches]
     offered += (_tool_stage(tool, workflow) for tool in tools)
-    known = {name: None for stage in offered for name in sorted(reviewer_names(stage))}
+    known = {name: None for stage in offered for name in sorted(_names(stage))}
     for name in only:
         if name not in known:
             help = did_you_mean(name, known) or f"there are {', '.join(known)}"
             raise AwfError(f'unknown reviewer or tool "{name}"', help=help)
-    chosen = [one for one in offered if (reviewer_names(one) & set(only) if only else _lens(one) in lenses)]
+    chosen = [one for one in offered if (_names(one) & set(only) if only else _lens(one) in lenses)]
     if not chosen:
         raise AwfError(f"no reviewer has the lens {', '.join(lenses)}", help=f'add one to "{REVIEWS}" in the workflow')
-    raised = [one for one in chosen if any(reviewer_names(one) & set(claim.sources) for claim in claims)]
-    ruling = {name for stage in raised for name in reviewer_names(stage)}
+    raised = [one for one in chosen if any(_names(one) & set(claim.sources) for claim in claims)]
+    ruling = {name for stage in raised for name in _names(stage)}
     return raised if claims and all(ruling & set(claim.sources) for claim in claims) else chosen
+
+
+def _names(stage: Stage) -> set[str]:
+    """What a reviewer or tool is called in findings: the id of its stage, or the reviewer's name."""
+    return {stage.id, *([stage.reviewer] if isinstance(stage, LlmStage) and stage.reviewer else [])}
 
 
 def _lens(stage: Stage) -> Lens:

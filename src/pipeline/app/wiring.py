@@ -29,7 +29,6 @@ from pipeline.engine.routing import require_functions
 from pipeline.engine.state import State
 from pipeline.findings.git import TreeSnapshots
 from pipeline.findings.plugin import ReviewFindings
-from pipeline.findings.review_mode import ReviewMode
 from pipeline.handlers.human import HumanHandler, Responder
 from pipeline.handlers.llm import AgentDefaults, LlmHandler
 from pipeline.handlers.registry import PassThroughHandler, require_handlers
@@ -95,7 +94,6 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
     )
     diffs = ReviewDiffs(environ, snapshots, runtime.store, settings.review_reports)
     plugins.register(diffs, "reviewed")  # first: a summary starts with it
-    plugins.register(ReviewMode(journal), "review-mode")
     plugins.register(findings, "findings")
     plugins.load_installed()
 

@@ -148,6 +148,8 @@ class ReviewDiffs:
             root, new = self._files(state, moment)
             stat, patch, path = self._diff(root, state, base, new, room)
             about = [f"Base commit: {base[:12]}{f' ({options.target})' if options.target else ''}."]
+            if options.mode == "quick":
+                about.append("This is a quick review: report only P0 and P1, and leave out everything else.")
             if options.paths:
                 about.append(f"Only this part of it is to be reviewed: {', '.join(options.paths)}.")
             within = pathspecs(options.paths, self._reports)
