@@ -275,6 +275,26 @@ def test_tools_of_the_settings_run_beside_the_reviewers(review: Reviewing, home:
     assert [stage for stage in review.path() if stage not in ("reviews", "gate", "exit")] == ["lint"]
 
 
+def test_a_tool_that_fails_in_words_fails_the_review(review: Reviewing, home: Path) -> None:
+    """Without a format its findings cannot be read, and it is never taken for a pass."""
+    config = home / ".config/awf/config.kdl"
+    config.parent.mkdir(parents=True)
+    config.write_text('review { tool "lint" command="echo bad; exit 1"; }\n')
+    code, result = review("--fail-on", "warn")
+    assert code == 1
+    assert result["verdict"] in ("WARN", "FAIL")
+
+
+def test_a_report_that_cannot_be_written_is_said(review: Reviewing, project: Path) -> None:
+    """The review is recorded, and ends with its own exit code."""
+    (project / "docs").write_text("a file")
+    review.script.write_text("{}")
+    done = review.awf("review", "--script", str(review.script), cwd=project)
+    assert done.returncode == 0
+    assert done.stdout.startswith("PASS")
+    assert "docs/code-reviews" in done.stderr
+
+
 def test_tools_of_a_project_that_is_not_trusted_do_not_run(review: Reviewing, project: Path) -> None:
     """Its settings name a program, and the note says how to allow it."""
     (project / ".awf").mkdir()

@@ -11,14 +11,15 @@ from pipeline.app.findings.queries import finding_row
 from pipeline.app.settings import ToolSettings
 from pipeline.engine.state import RunStatus, State
 from pipeline.errors import AwfError, ExitCode
-from pipeline.findings.events import Coverage, Disposition
+from pipeline.findings.events import Coverage, ReviewerVerdict
 from pipeline.findings.git import TreeSnapshots, changed_names, pathspecs, query_git, read_checkout
-from pipeline.findings.ledger import Ledger
+from pipeline.findings.ledger import Ledger, hidden_items
 from pipeline.findings.model import Finding, FindingState, ReportStatus
+from pipeline.findings.plugin import ReviewKey
 from pipeline.findings.review_options import review_options
 from pipeline.findings.reviews import claims_to_verify, review_of
 from pipeline.findings.triage import importance
-from pipeline.findings.verdicts import Verdict, Verdicts, verdicts
+from pipeline.findings.verdicts import BLOCK, Verdict, Verdicts, verdicts
 from pipeline.language.model import (
     Branch,
     Effects,
@@ -214,19 +215,20 @@ def summarize_review(state: State, ledger: Ledger) -> ReviewResult:
     findings, last = (review.findings, review.passes) if review else ((), ())
     gaps = tuple(_gaps(state, ledger, review.coverage if review else Coverage()))
     coverage = Coverage(reviewers=dict.fromkeys(gaps, ReportStatus.MISSING))
-    said = [verdict for one in last for verdict in one.reviewer_verdicts]
-    own, hidden = {str(one.id) for one in passes}, (Disposition.FILTERED, Disposition.DEMOTED)
+    blocks = [said for one in last for said in one.reviewer_verdicts if said.verdict == BLOCK]
+    blocks += _failures_in_words(state, {one.stage for one in last})
+    own = {str(one.id) for one in passes}
     left = sorted((one for one in findings if one.state.needs_attention), key=importance)
     return ReviewResult(
         run_id=state.run_id,
         status=state.status,
         reason=state.reason,
-        verdicts=verdicts(findings, coverage, said),
-        rejections=tuple(f"{one.reviewer}: {one.argument}" for one in (review.rejections if review else ())),
+        verdicts=verdicts(findings, coverage, blocks),
+        rejections=tuple(f"{one.reviewer}: {one.argument}" for one in blocks),
         findings=tuple((one, _since(one, own)) for one in left),
         reviewed=review is not None,
         gaps=gaps,
-        filtered=sum(item.disposition in hidden for one in last for item in one.entries),
+        filtered=len(hidden_items(ledger, state.run_id)),
         cost_usd=round(state.cost_usd, 6),
         tokens=state.tokens,
         seconds=round(state.seconds, 3),
@@ -246,6 +248,15 @@ def _gaps(state: State, ledger: Ledger, coverage: Coverage) -> Iterator[str]:
     for branch in reviews.branches if isinstance(reviews, ParallelStage) else ():
         if not any(branch.stage in done for done in (errors, silent, state.visits, state.progress.branches)):
             yield f"{branch.stage}: did not run"
+
+
+def _failures_in_words(state: State, structured: Collection[str]) -> Iterator[ReviewerVerdict]:
+    """The reviewers and tools that failed without a finding that code can read: each rejects the change."""
+    for report in state.context.list_at(ReviewKey.REPORTS):
+        fields = report if isinstance(report, dict) else {"failureReason": "a report that cannot be read"}
+        stage = str(fields.get("stageId", ""))
+        if not fields.get("findingIds") and stage not in structured:
+            yield ReviewerVerdict(reviewer=stage, verdict=BLOCK, argument=str(fields.get("failureReason", "")))
 
 
 def _since(finding: Finding, passes: Collection[str]) -> str:

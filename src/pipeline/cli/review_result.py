@@ -18,12 +18,14 @@ from pipeline.app.review import ReviewResult, summarize_review
 from pipeline.app.runs import RunResult
 from pipeline.app.store import RunStore, load_state
 from pipeline.cli.findings.options import print_problems, utc_now
+from pipeline.cli.main import print_error
 from pipeline.cli.options import current_settings
 from pipeline.cli.output import terminal_width
 from pipeline.cli.run import WatchOptions
 from pipeline.cli.store_options import StoreLocation
 from pipeline.cli.terminal import UNLIMITED, Style, best_effort_output, sanitize
 from pipeline.engine.state import RunStatus
+from pipeline.errors import AwfError
 from pipeline.findings.explanation import location_text
 from pipeline.findings.ledger import LedgerStore
 from pipeline.findings.model import Finding, FindingState, Severity
@@ -63,7 +65,11 @@ def _write_report(run_id: str, where: StoreLocation) -> str:
     """Write the report of a review; return its path. What is wrong with it is printed as notes."""
     settings = current_settings()
     repository = find_repository(None, Path.cwd(), os.environ, settings.record_writers)
-    written = write_review_report(where.store, repository, utc_now(), settings.review_reports, run_id)
+    try:
+        written = write_review_report(where.store, repository, utc_now(), settings.review_reports, run_id)
+    except AwfError as error:  # the review itself is recorded, and its result is shown
+        print_error(error)
+        return ""
     print_problems(written.problems)
     return written.path
 
