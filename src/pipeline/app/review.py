@@ -218,7 +218,9 @@ def summarize_review(state: State, ledger: Ledger) -> ReviewResult:
     blocks = [said for one in last for said in one.reviewer_verdicts if said.verdict == BLOCK]
     blocks += _failures_in_words(state, {one.stage for one in last})
     own = {str(one.id) for one in passes}
-    left = sorted((one for one in findings if one.state.needs_attention), key=importance)
+    left = sorted(
+        (one for one in findings if one.state.needs_attention), key=lambda one: (one.severity.rank, importance(one))
+    )
     return ReviewResult(
         run_id=state.run_id,
         status=state.status,
@@ -238,7 +240,8 @@ def summarize_review(state: State, ledger: Ledger) -> ReviewResult:
 def _gaps(state: State, ledger: Ledger, coverage: Coverage) -> Iterator[str]:
     """The reviewers that gave no readable answer, and why."""
     errors = state.progress.errors
-    yield from (f"{stage}: {error.reason}" for stage, error in errors.items())
+    for stage, error in errors.items():
+        yield f"{stage}: {error.reason.partition('could not run: ')[2] or error.reason}"
     silent = {name: why for name, why in coverage.silent.items() if name not in errors}
     yield from (f"{name}: {coverage.problems.get(name) or why}" for name, why in silent.items())
     if review_options(state).mode == "verify" and state.status.final:

@@ -91,7 +91,7 @@ def _lines(review: ReviewResult, options: ReviewOptions, report: str, commands: 
         yield "\nNothing is left to deal with."
     notes = [f"Incomplete: {sanitize(gap)}" for gap in review.gaps]
     notes += (f"Rejected by {sanitize(one)}" for one in review.rejections)
-    if review.status is not RunStatus.SUCCESS and review.reason not in ("", review.status):
+    if not review.gaps and review.status is not RunStatus.SUCCESS and review.reason not in ("", review.status):
         notes.append(f"{review.status.capitalize()}: {sanitize(review.reason)}")
     if review.filtered:
         notes.append(f"{plural(review.filtered, 'item')} filtered or demoted: awf findings list --filtered")
