@@ -291,7 +291,7 @@ def execute_run(action: Action, where: StoreLocation, watch: WatchOptions) -> in
                 from pipeline.cli.review_result import show_review  # noqa: PLC0415 - other runs do without the ledger
 
                 stack.close()  # the live view ends before the result is printed
-                return show_review(store, result, where, as_json=watch.as_json)
+                return show_review(store, result, where, watch)
     except StoppedWatching as stopped:
         click.echo(f"\n{stopped.message}; cancel it with: awf cancel {stopped.run_id}{where.end}", err=True)
         return ExitCode.CANCELLED

@@ -28,6 +28,7 @@ from pipeline.findings.git import (
     changed_names,
     files_changed,
     is_tree,
+    pathspecs,
     review_end,
     review_start,
 )
@@ -35,7 +36,6 @@ from pipeline.findings.ingest import IngestResult, ingest, new_pass_id
 from pipeline.findings.known import (
     considered_section,
     findings_to_rule_on,
-    findings_to_verify,
     is_full_look,
     known_section,
 )
@@ -59,7 +59,7 @@ from pipeline.findings.reports import (
     with_failure,
 )
 from pipeline.findings.review_options import review_options
-from pipeline.findings.reviews import TREE_UNKNOWN, review_of
+from pipeline.findings.reviews import TREE_UNKNOWN, claims_to_verify, review_of
 from pipeline.findings.rounds import stall_reason
 from pipeline.findings.verdicts import BLOCK, RECORD, TREE_CHANGED, Verdict, file_verdict, stage_status
 from pipeline.findings.views import FILE, Views
@@ -169,9 +169,9 @@ class RunFindings:
         """The findings that a review rules on by number, in `room` characters if their lines need no more."""
         ledger = self.ledger()
         own, others = findings_to_rule_on(ledger, state.run_id, reviewer_of(stage))
-        if review_options(state).mode == "verify":
-            own, others = findings_to_verify(ledger), []
-        return known_section(own, others, room, ledger.members, full_look=is_full_look(visit))
+        if verifies := review_options(state).mode == "verify":
+            own, others = claims_to_verify(ledger), []
+        return known_section(own, others, room, ledger.members, full_look=is_full_look(visit), verifies=verifies)
 
     def considered_section(self, stage: BaseStage, visit: int, state: State) -> str:
         """The dismissed findings in the files that a review is about to look at."""
@@ -180,7 +180,7 @@ class RunFindings:
         paths: list[str] | None = None
         if is_tree(options.base) and is_tree(new):
             with suppress(GitRefusedError):  # then dismissals in all files are shown
-                paths = changed_names(_directory(state), self._environ, options.base, new, options.paths)
+                paths = changed_names(_directory(state), self._environ, options.base, new, pathspecs(options.paths))
         return considered_section(self.ledger(), paths, _iso(self._now()))
 
     def after_branch(self, stage: BaseStage, visit: int) -> Iterator[Operation]:
