@@ -246,7 +246,8 @@ def find_stale_dismissals(
         if code_is_gone(finding):
             yield StaleReason.CHANGED, "the code it was made for is gone"
         last = next((change for change in reversed(finding.history) if change.what in _SIGHTINGS), None)
-        if last and last.what == "absent":
+        told = not any(vote.tool for vote in finding.votes)  # reviewers are asked not to raise what was dismissed
+        if last and last.what == "absent" and not told:
             yield StaleReason.UNMATCHED, f"{last.pass_id} covered the file and did not report it"
 
     found = {finding.id: dict(reasons(finding)) for finding in ledger if finding.state.dismissed}
