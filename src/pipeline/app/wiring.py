@@ -149,7 +149,14 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
     workspace = WorkspaceHandler(worktrees)
     handlers: dict[StageKind, Handler] = {
         StageKind.LLM: LlmHandler(
-            backends.choose, summary, environment, clock.now, defaults, plugins.read_answer, plugins.answer_format
+            backends.choose,
+            summary,
+            environment,
+            clock.now,
+            defaults,
+            plugins.read_answer,
+            plugins.answer_format,
+            plugins.second_look,
         ),
         StageKind.TOOL: ToolHandler(processes, environment, plugins.stage_variables, plugins.read_report),
         StageKind.HUMAN: HumanHandler(ResponderChain(responders), clock.now, present.settle),

@@ -9,7 +9,7 @@ from typing import Any
 from pipeline import files
 from pipeline.engine.context import Context, Key, Operation, Set
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.ports import RUNS
+from pipeline.engine.ports import RUNS, Job
 from pipeline.engine.state import State
 from pipeline.findings.git import (
     GitRefusedError,
@@ -42,6 +42,11 @@ _MAX_PATCH = 400_000  # characters
 _MAX_FILE_LINES = 100_000  # changed lines; a longer diff is not written to a file either
 _MAX_ABOUT = 1_000  # characters of a line that says what is compared
 _DIFF_SHARE = 0.5  # of the summary
+FULL_LOOK_REQUEST = """
+
+Before this review passes, look at the whole change once more, not only at what changed since your last visit. Answer
+again, in the same form and in full: every defect that you can prove, or that there is none.
+"""
 _REVIEWED = "._reviewed"  # the context key of a review ends in it
 
 
@@ -129,6 +134,17 @@ class ReviewDiffs:
             yield self._changed_section(seen["visit"], seen, state, moment, room)
         elif options.base:
             yield self._change_section(options, state, moment, room)
+
+    @hookimpl
+    def second_look(self, job: Job, outcome: Outcome) -> str | None:
+        """The whole change, for a review that would pass by a look at a part of it."""
+        stage, state = job.stage, job.state
+        options, seen = review_options(state), f"{stage.id}{_REVIEWED}" in job.context
+        if not (seen and options.base and outcome.status.passes) or is_full_look(job.visit):
+            return None
+        room = int(summary_budget(stage, state) * _DIFF_SHARE)
+        change = self._change_section(options, state, review_start(stage.id, job.visit, state), room)
+        return f"{FULL_LOOK_REQUEST}\n{change}\n"
 
     def _current_tree(self, stage: str, visit: int, state: State) -> dict[str, str]:
         if state.workspace:

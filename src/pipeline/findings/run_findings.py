@@ -270,6 +270,8 @@ class RunFindings:
             return Assessment(problem=problem)
         data = self._visits[job.stage.id, job.visit]
         data.report, data.attempt, data.basis = report, job.attempt, self._basis(said)
+        if data.edits is not None:  # with an earlier answer: the files are read again
+            self._views = self._new_views()
         data.edits = self._read_edits(self._now(), f"stage:{job.stage.id}")
         data.result = self._ingest(job.stage, job.visit, job.state, report, said, self._now(), data.edits.all)
         return assess(data.result)

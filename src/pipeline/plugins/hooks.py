@@ -80,6 +80,11 @@ def read_answer(job: Job, answers: Sequence[str]) -> Assessment | None:
 
 
 @hookspec
+def second_look(job: Job, outcome: Outcome) -> str | None:
+    """What to ask a review once more before its outcome counts. Both answers are read together."""
+
+
+@hookspec
 def read_report(job: Job, report: Path) -> Assessment | None:
     """What the report of a tool stage says, if this plugin reads its format."""
 

@@ -98,6 +98,6 @@ def test_dismissals_are_bounded_and_quoted() -> None:
 def test_a_dismissal_without_a_place_or_a_reason_is_shown(field: str) -> None:
     """0-50: a record of another store may have neither."""
     (finding,) = ledger(dismissed())
-    missing: dict[str, Any] = {field: () if field == "locations" else None}
-    bare = replace(finding, **missing)
+    gone: dict[str, Any] = {field: () if field == "locations" else None}
+    bare = replace(finding, **gone)
     assert "- #1 (" in considered_section(Ledger([FindingRaised(at=AT, finding=bare)]), ["src/a.py"], AT)
