@@ -8,7 +8,7 @@ from itertools import groupby
 
 from pipeline.engine.context import Context
 from pipeline.findings.answers import ANSWER_FORMAT, quote_line
-from pipeline.findings.model import Finding, FindingId
+from pipeline.findings.model import STAGE, Finding, FindingId
 from pipeline.findings.plugin import ReviewKey
 from pipeline.findings.triage import importance
 from pipeline.text import plural
@@ -104,7 +104,9 @@ def _details(finding: Finding, members: Sequence[Finding]) -> Iterator[str]:
     attempts = [" ".join(filter(None, (one.outcome, one.by, one.what))) for one in finding.attempts[-3:]]
     yield "\n".join(f"    tried: {quote_line(text, 200)}" for text in attempts)
     yield f"    fix: {quote_line(finding.fix, 600)}" if finding.fix else ""
-    yield f"    why: {quote_line(finding.impact, 400)}" if finding.impact else ""
+    # The report of a stage that failed has the whole text.
+    told = not finding.impact or STAGE in finding.fingerprints
+    yield "" if told else f"    why: {quote_line(finding.impact, 400)}"
     yield "\n".join(map(_member_line, members))
     quotation = next((one.quote or one.raw for one in finding.evidence if one.quote or one.raw), "")
     yield f"    seen: {quote_line(quotation, 240)}" if quotation else ""

@@ -1,8 +1,10 @@
 """All findings of a store: a fold over ledger events, and the store that the events are kept in."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from pipeline.findings.events import (
     PassRecorded,
     ReportedAgain,
     StateChanged,
+    VotesWithdrawn,
     decode_event,
     encode_event,
 )
@@ -219,6 +222,30 @@ class LedgerStore:
             self.lines = expected
 
 
+def open_findings(ledger: Ledger, run: str = "") -> list[Finding]:
+    """The findings people still have to deal with, or those of them that passes of one run reported.
+
+    A cluster counts once. What the gate filters or demotes is not in the ledger.
+    """
+    return open_findings_by_run(ledger).get(run, []) if run else [one for one in ledger if one.state.needs_attention]
+
+
+def open_findings_by_run(ledger: Ledger) -> dict[str, list[Finding]]:
+    """The open findings of every run, by its id, in one pass over the ledger."""
+    found = defaultdict[str, list[Finding]](list)
+    for finding in open_findings(ledger):
+        for run in runs_of(ledger, finding):
+            found[run].append(finding)
+    return dict(found)
+
+
+def runs_of(ledger: Ledger, leader: Finding) -> set[str]:
+    """The runs whose passes reported a finding or a member of its cluster."""
+    changes = chain(leader.history, *(member.history for member in ledger.members(leader.id)))
+    passes = (ledger.passes.get(PassId(one.pass_id)) for one in changes if one.what in ("raised", "seen"))
+    return {passed.run for passed in passes if passed and passed.run}
+
+
 @contextmanager
 def lock_ledger(store: Path) -> Iterator[None]:
     """Keep other commands from adding findings, so that two at once do not raise the same defect twice."""
@@ -258,6 +285,11 @@ def _apply_to(finding: Finding, event: LedgerEvent) -> Finding:
         case NotReported():
             update = {"observed": Observed.ABSENT, "absent_passes": finding.absent_passes + 1}
             return _with_history(finding, event.at, "absent", update, pass_id=event.pass_id)
+        case VotesWithdrawn():
+            left = tuple(name for name in finding.sources if name not in event.reviewers)
+            update = {"sources": left, "agreement": max(1, len(left))}
+            by = ", ".join(event.reviewers)
+            return _with_history(finding, event.at, "withdrawn", update, by=by, note=event.note, pass_id=event.pass_id)
         case StateChanged(state=state):
             update = {"state": state, "suppression": event.suppression if state.dismissed else None}
             details = {"state": state, "by": event.by, "note": event.note, "pass_id": event.pass_id}

@@ -9,7 +9,7 @@ from pipeline.errors import AwfError
 from pipeline.findings.events import Pass
 from pipeline.findings.fingerprints import content_words
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Change, Finding, FindingState, Strength
+from pipeline.findings.model import STAGE, Change, Finding, FindingState, Strength
 from pipeline.findings.transitions import CAUSED, ReviewScope
 
 STALL_LIMIT = 2  # refuted fixes of one finding, or rounds in a row in which fixes caused findings
@@ -132,8 +132,12 @@ def _refuted_fixes(finding: Finding, began: str) -> int:
 def _is_one_defect(finding: Finding) -> bool:
     """Whether every report was surely of the same defect: a fuzzy match must repeat most words of the report before.
 
+    A stage may fail for another reason each time.
+
     Near a fix, another defect may be mistaken for the first one, and what is said about both is not a ruling on either.
     """
+    if STAGE in finding.fingerprints:
+        return False
     guessed = (change for change in finding.history if change.what == "seen" and change.note.endswith(Strength.FUZZY))
     return all(_repeats_words(finding, change.pass_id) for change in guessed)
 

@@ -5,7 +5,7 @@ It is computed again only if something was recorded in between, or another proce
 after the commit, and again when a run is resumed: what was lost with a process comes back from the ledger.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -20,21 +20,23 @@ from pipeline.findings.answers import Answer, drop_conflicting_fixes, fixer_even
 from pipeline.findings.events import Disposition, FieldsEdited, LedgerEvent, Pass, encode_event
 from pipeline.findings.fix_prompt import chosen_section, findings_section
 from pipeline.findings.formats.view_edits import ViewEdits
-from pipeline.findings.git import GitRefusedError, TreeSnapshots, files_changed, review_end, review_start
+from pipeline.findings.git import GitRefusedError, TreeSnapshots, files_changed, read_checkout, review_end, review_start
 from pipeline.findings.ingest import IngestResult, ingest, new_pass_id
-from pipeline.findings.ledger import Ledger, LedgerStore
+from pipeline.findings.ledger import Ledger, LedgerStore, open_findings
 from pipeline.findings.model import FindingId, Gate, ReportStatus, ReviewerReport
 from pipeline.findings.plugin import (
+    NOTHING_OPEN,
     NOTHING_SAID,
     ReviewKey,
     finding_ids,
     found_key,
+    is_asked_for_findings,
     is_reporting,
     report_operations,
 )
 from pipeline.findings.reports import (
     describe_faults,
-    missing_report,
+    plain_report,
     read_report_again,
     report_in_answers,
     report_in_file,
@@ -44,7 +46,7 @@ from pipeline.findings.rounds import stall_reason
 from pipeline.findings.verdicts import RECORD, TREE_CHANGED, Verdict, file_verdict, ledger_verdicts, stage_status
 from pipeline.findings.views import FILE, Views
 from pipeline.findings.views.record_store import Trust
-from pipeline.language.model import BaseStage, LlmStage, ToolStage, TriageStage, is_review
+from pipeline.language.model import BaseStage, LlmStage, ToolStage, TriageStage, is_review, may_write
 
 NOTES = "review.notes"  # the context key of what was put back in files, and what else is odd about them
 HOLD_REASON = "a finding endangers the whole system: a person has to look before anything is fixed"
@@ -164,13 +166,13 @@ class RunFindings:
             data.start, data.changed, data.answers = ReviewStart(**kept["start"]), kept.get("changed"), kept["answers"]
         said = read_answers(outcome.response) if isinstance(stage, LlmStage) and outcome.failure is None else []
         report = self._final_report(stage, outcome, state, data)
-        missing = None if report else missing_report(stage, outcome, self.ledger().unanswered)
+        plain = None if report else plain_report(stage, state.workflow.name, outcome, self.ledger())
         result = data.result if report is data.report and data.basis == self._basis(said) else None
         if data.edits is None and isinstance(stage, LlmStage | ToolStage):
             data.edits = self._read_edits(at, f"stage:{stage.id}")
 
         yield from self._record_edits(data.edits or ViewEdits())
-        if result is None and (found := report or missing):
+        if result is None and (found := report or plain):
             result = self._ingest(stage, visit, state, found, said, at)
         elif result is None:
             yield from self._record(self._answer_events(stage, visit, state, said, at, self.ledger(), frozenset()))
@@ -181,11 +183,12 @@ class RunFindings:
             self._passes.append(result.passed)
 
         answered = result if report else None
-        ids = tuple(finding.id for finding in answered.findings) if answered else ()
+        ids = tuple(finding.id for finding in result.findings) if result else ()
         yield from report_operations(stage, visit, outcome, context, at, ids)
         yield from self._verdict(answered) if answered else _withdraw_verdict(stage, outcome, context)
         yield from self._stall_signal(state, context) if answered and state.workflow.loops else ()
         yield from _release_choice(stage, outcome, context)
+        yield from self._count(state, context) if len(self._pending) > self._before_stage[0] else ()
         yield from self._take_notes(stage, visit, context, at)
         del self._visits[stage.id, visit]
         if found_key(stage.id) in context:
@@ -277,6 +280,7 @@ class RunFindings:
             run=state.run_id,
             stage=stage.id,
             visit=visit,
+            coded=sum(state.visits.get(one.id, 0) for one in state.workflow.stages if _writes_code(one)),
             ext={RECORD: {TREE_CHANGED: True}} if data.changed else {},
         )
         respond = partial(self._answer_events, stage, visit, state, said, at)
@@ -299,6 +303,9 @@ class RunFindings:
         yield from events(said, ledger, run=state.run_id, round=visit, by=stage.id, at=_iso(at))
 
     def _start(self, stage: BaseStage, visit: int, state: State, at: float) -> ReviewStart:
+        if not is_asked_for_findings(stage):  # its failure is recognised by its name
+            checkout = read_checkout(_directory(state), self._environ)
+            return ReviewStart(at, checkout.head, checkout.branch, "")
         # Without a tree findings are recognised by their text.
         taken = self._snapshots.take(_directory(state), review_start(stage.id, visit, state))
         return ReviewStart(at, taken.head, taken.branch, taken.tree)
@@ -349,6 +356,17 @@ class RunFindings:
         if file_verdict([finding for finding in found if not finding.pre_existing]) is Verdict.ABORT:
             yield Hold(HOLD_REASON)
 
+    def _count(self, state: State, context: Context) -> Iterator[Operation]:
+        """How many findings of this run are open, and how many each stage wants to be fixed, if that changed."""
+        found = open_findings(self.ledger(), state.run_id)
+        wanted = [finding for finding in found if finding.to_be_fixed]
+        stages = Counter(
+            stage for finding in wanted for stage in {vote.stage for vote in finding.votes if vote.run == state.run_id}
+        )
+        counts = {"open": len(found), "to_be_fixed": len(wanted), "stages": dict(sorted(stages.items()))}
+        if counts != context.get(ReviewKey.OPEN, NOTHING_OPEN):
+            yield Set(ReviewKey.OPEN, counts)
+
     def _stall_signal(self, state: State, context: Context) -> Iterator[Operation]:
         """Why another round would not help, if that changed."""
         if why := stall_reason(self.ledger(), state.run_id):
@@ -358,8 +376,11 @@ class RunFindings:
 
 
 def assess(result: IngestResult) -> Assessment:
-    """The status of a stage by what it found. One item that cannot be read fails it."""
-    counting = [finding for finding in result.findings if not finding.pre_existing]
+    """The status of a stage by what it found. One item that cannot be read fails it.
+
+    Advice, what is left to people, and what existed before fail no review.
+    """
+    counting = [finding for finding in result.findings if finding.to_be_fixed]
     unread = [item for item in result.passed.entries if item.disposition is Disposition.REJECTED]
     failed = unread or not result.passed.coverage.complete
     reasons = []
@@ -386,6 +407,10 @@ def _withdraw_verdict(stage: BaseStage, outcome: Outcome, context: Context) -> I
     silent = outcome.failure is not None and outcome.failure.kind in NOTHING_SAID
     if silent and is_reporting(stage) and context.get(ReviewKey.VERDICT) in (Verdict.PASS, Verdict.WARN):
         yield Delete(ReviewKey.VERDICT)
+
+
+def _writes_code(stage: BaseStage) -> bool:
+    return isinstance(stage, LlmStage) and may_write(stage) and not is_review(stage)
 
 
 def _directory(state: State) -> Path:

@@ -178,10 +178,10 @@ def reviewer_name(tool: str) -> str:
     return "-".join(tool.lower().split())
 
 
-def default_autofix(fix: str | None, severity: Severity) -> tuple[AutofixClass, Owner]:
-    """Class and owner if a source gives none. A fix is never assumed to be safe."""
+def default_autofix(fix: str | None, severity: Severity, manual: Owner = Owner.HUMAN) -> tuple[AutofixClass, Owner]:
+    """Class and owner if a source gives none; `manual` owns what has no simple fix. No fix is assumed to be safe."""
     if severity is Severity.INFO:
         return AutofixClass.ADVISORY, Owner.HUMAN
     if fix and severity.rank >= Severity.MEDIUM.rank:
         return AutofixClass.GATED_AUTO, Owner.DOWNSTREAM_RESOLVER
-    return AutofixClass.MANUAL, Owner.HUMAN
+    return AutofixClass.MANUAL, manual

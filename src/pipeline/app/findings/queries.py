@@ -8,6 +8,7 @@ from typing import Any
 
 from pipeline.app.findings.ledger import find_pass
 from pipeline.errors import AwfError
+from pipeline.findings.events import Disposition, ItemOutcome, Pass
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Category, Finding, FindingId, FindingState, Gate, Severity
 from pipeline.findings.triage import importance
@@ -67,6 +68,53 @@ def narrow(names: Iterable[str], ledger: Ledger, wanted: FindingFilter) -> tuple
     known = {name: ledger.find(name) if name else None for name in dict.fromkeys(names)}
     others = [name for name, finding in known.items() if finding is not None and not wanted.matches(finding)]
     return [name for name in known if name not in others], others
+
+
+@dataclass(frozen=True, slots=True)
+class FilteredItems:
+    """What reviewers returned and the gate kept out of the ledger, and what they could not assess."""
+
+    items: tuple[tuple[Pass, ItemOutcome], ...] = ()
+    residual_risks: tuple[str, ...] = ()
+    testing_gaps: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many items were filtered or demoted."""
+        return len(self.items)
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it for a program."""
+        items = [
+            {"pass": passed.id, "run": passed.run, "stage": passed.stage, **outcome.model_dump(mode="json")}
+            for passed, outcome in self.items
+        ]
+        return {
+            "filtered": items,
+            "residual_risks": list(self.residual_risks),
+            "testing_gaps": list(self.testing_gaps),
+        }
+
+
+def filtered_items(ledger: Ledger, run: str = "") -> FilteredItems:
+    """What the gate filtered or demoted of each reviewer's last report, of all or of one run."""
+    items, risks, gaps = list[tuple[Pass, ItemOutcome]](), dict[str, None](), dict[str, None]()
+    known = set[str]()
+    for passed in reversed(ledger.passes.values()):
+        if run and passed.run != run:
+            continue
+        new = passed.coverage.reviewers.keys() - known
+        if new:
+            risks |= dict.fromkeys(passed.coverage.residual_risks)
+            gaps |= dict.fromkeys(passed.coverage.testing_gaps)
+        items += [
+            (passed, outcome)
+            for outcome in passed.entries
+            if outcome.disposition in (Disposition.FILTERED, Disposition.DEMOTED)
+            and outcome.input_id.rpartition("#")[0] in new
+        ]
+        known |= new
+    return FilteredItems(tuple(items), tuple(risks), tuple(gaps))
 
 
 def parse_states(names: Iterable[str]) -> frozenset[FindingState]:

@@ -41,6 +41,7 @@ _MAX_SHOWN = 10  # of each kind; the rest are counted
     show_default=True,
     help="How much was reviewed; verify checks the findings of the last full pass.",
 )
+@click.option("--partial", is_flag=True, help="The files tell only part: close nothing in files that they do not name.")
 @local_source_options
 @as_json_option
 def command(
@@ -52,9 +53,13 @@ def command(
     mode: Mode,
     source: FindingsSource,
     *,
+    partial: bool,
     as_json: bool,
 ) -> int:
     """Import the reports of reviewers and tools. All FILES together are one pass; "-" is standard input.
+
+    What a tool reported before and no longer does is fixed. A test that was not run stays as it is, and so does
+    everything that a reviewer leaves out.
 
     A file that cannot be read makes the pass incomplete: it is recorded, and the exit code is 1.
     """
@@ -67,6 +72,7 @@ def command(
         format=form,
         reviewer=reviewer,
         lens=Lens(lens) if lens else None,
+        partial=partial,
     )
     result = import_reports(reports, source.store, source.repository, utc_now(), task=task, mode=mode)
     if as_json:
@@ -90,6 +96,8 @@ def _summary_lines(result: ImportResult, style: Style) -> Iterator[str]:
         yield f"and {len(result.rejected) - _MAX_SHOWN} more rejected; awf findings list --state uncertain"
     yield from _finding_lines("New", result)
     yield from _finding_lines("Reopened", result)
+    if filtered := result.dispositions["filtered"] + result.dispositions["demoted"]:
+        yield f"{filtered} filtered or demoted: awf findings list --filtered"
     yield from (f"{style.error('incomplete')}: {sanitize(gap)}" for gap in result.verdict.gaps)
     yield from (f"{style.warning('note')}: {sanitize(problem)}" for problem in result.problems)
     if result.stale:

@@ -144,7 +144,7 @@ def test_ambiguous_json_is_malformed(data: bytes) -> None:
         *(("confidence", given, "sure", 50) for given in (0.5, "medium", 74, "0.74")),
         *(("confidence", given, "sure", 100) for given in (1.0, 100, "certain")),
         ("autofix_class", "auto", "autofix_class", "manual"),
-        ("owner", "me", "owner", "human"),
+        ("owner", "me", "owner", "downstream-resolver"),
         ("requires_verification", "true", "requires_verification", True),
         ("pre_existing", "no", "pre_existing", False),
         ("pre_existing", None, "pre_existing", False),
