@@ -389,7 +389,7 @@ def measure_comments(folder: Path) -> None:
     """
     labels = json.loads(LABELS.read_text())
     same, unsure = ({(name, *sorted(pair)) for name, *pair in labels[kind]} for kind in ("same", "unsure"))
-    clustered, rewording = dict[Label, bool](), Tally()
+    clustered, rewording, beside = dict[Label, bool](), Tally(), list[bool]()
     for request, comments in read_comments(folder).items():
         names = list(comments)
         drafts = [comments[name].finding("", None, quoted=False) for name in names]
@@ -398,14 +398,17 @@ def measure_comments(folder: Path) -> None:
             label = (request, *sorted((names[one], names[other])))
             if label in same or (label not in unsure and may_be_same(*(comments[name] for name in label[1:]))):
                 clustered[label] = group[one] == group[other]
+        for old, new in permutations(comments.values(), 2):
+            if old.source == new.source and old.path == new.path and abs(old.line - new.line) <= NEAR:
+                beside.append(bool(by_awf(Case([old], [new], {}, frozenset(), {}, {}, LineMap()))))
         sources = sorted({report.source for report in comments.values()})
         for first, second in permutations(sources, 2):
             known, later = ([name for name in names if comments[name].source == source] for source in (first, second))
             reports = [[comments[name] for name in side] for side in (known, later)]
             found = by_awf(Case(reports[0], reports[1], {}, frozenset(), {}, {}, LineMap()))
             for at, draft in enumerate(later):
-                for index, old in enumerate(known):
-                    label = (request, *sorted((draft, old)))
+                for index, earlier in enumerate(known):
+                    label = (request, *sorted((draft, earlier)))
                     if label not in unsure:
                         count(rewording, true=label in same, found=found.get(at) == index)
     for half, name in enumerate(("thresholds were chosen on", "only measured")):
@@ -418,6 +421,7 @@ def measure_comments(folder: Path) -> None:
                 count(tally, true=label in same, found=clustered[label])
             print(f"clusters, {name}, {rate}, {len(alike)} of {len(alike) + len(others)}: {tally}")
     print(f"another reviewer on the same commit, recognised: {rewording}")
+    print(f"another comment of one reviewer, at most {NEAR} lines away: {sum(beside)} of {len(beside)} swallowed")
 
 
 def may_be_same(one: Report, other: Report) -> bool:

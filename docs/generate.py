@@ -84,7 +84,8 @@ def _values(annotation: Any) -> str:
     while hasattr(annotation, "__metadata__"):
         annotation = get_args(annotation)[0]
     if get_origin(annotation) in (Union, UnionType):
-        return " or ".join(_values(part) for part in get_args(annotation) if part is not type(None))
+        parts = [_values(part) for part in get_args(annotation) if part is not type(None)]
+        return " or ".join(part for part in parts if part != "a whole number" or "a number" not in parts)
     if get_origin(annotation) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(annotation))
     if get_origin(annotation) is tuple:
@@ -177,6 +178,7 @@ def _option(option: click.Option, context: click.Context) -> tuple[str, str]:
 ELEMENTS: Mapping[str, type[model.Element]] = {
     "workflow": model.Workflow,
     "settings": model.WorkflowSettings,
+    "input": model.WorkflowInput,
     "models": model.Models,
     "profile": model.Profile,
     "llm": model.LlmStage,

@@ -20,6 +20,7 @@ from pipeline.language.model import (
     ToolStage,
     Transition,
     Workflow,
+    WorkflowInput,
     WorkflowSettings,
     WorkspaceStage,
 )
@@ -39,10 +40,16 @@ MEANINGS: Mapping[type[Element], Mapping[str, str]] = {
         "max_cost_usd": "what the agents may cost, as reported by them",
         "summary_budget": "length of the summary that an agent gets before its prompt, in characters",
     },
+    WorkflowInput: {
+        "name": "lowercase letters, digits and `_`",
+        "default": "its value in a run that is not given one; fixes its type",
+        "required": "whether every run must be given it",
+        "description": "a sentence for `awf workflows` and the dashboard",
+    },
     Models: {"default": "the profile or model of stages that choose none"},
     Profile: {
         "name": "its name for `model_profile`",
-        "model": "the provider's name for the model",
+        "model": "the provider's name for the model; without one, the settings or the default choose it",
         "provider": "who offers the model",
         "reasoning_effort": "passed on to agents that support it",
     },
@@ -143,6 +150,7 @@ FUNCTIONS: Mapping[Function, tuple[str, str]] = {  # how it is written, and what
     Function.OUTPUT: ('`output("stage.key")`', "a value that a stage produced, or null"),
     Function.EXISTS: ('`exists("stage.key")`', "whether the value exists"),
     Function.CONTEXT: ('`context("key")`', "a value of the context, or null"),
+    Function.INPUT: ('`input("name")`', "the value of an input, of the type of its default"),
     Function.VISITS: ('`visits("stage")`', "how often the stage has completed"),
     Function.FINDINGS: ('`findings()` `findings("stage")`', "the number of open reports, of all stages or of one"),
     Function.VERDICT: ("`verdict()`", "the verdict of the last structured review"),

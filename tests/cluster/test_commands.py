@@ -123,6 +123,23 @@ def test_findings_are_shown_as_on_one_machine(shell: Shell) -> None:
         assert (remote.returncode, remote.stdout) == (local.returncode, local.stdout), words
 
 
+def test_inputs_travel_with_the_run(shell: Shell) -> None:
+    """A worker's commands, prompts and conditions have them, also after an answer."""
+    (shell.folder / "w.awf.kdl").write_text(
+        WORKFLOW.replace("version 2", 'version 2\ninput "ticket" required=true\ninput "rounds" default=3')
+        .replace("echo built", "echo $input.ticket $input.rounds")
+        .replace("findings() > 0", r"input(\"rounds\") != 5")
+    )
+    assert shell.start(there=True).returncode == 2
+    given = ("--script", "s.json", "--goal", "speed", "--run-id", shell.run_id)
+    done = shell.awf("run", "w.awf.kdl", *given, "--input", "ticket=A 1;", "--input", "rounds=5")
+    assert done.returncode == 3, done.stderr
+    shell.awf("answer", shell.run_id, "yes")
+    shell.lab.ended(shell.run_id)
+    values = json.loads(shell.awf("context", shell.run_id, "--json").stdout)
+    assert (values["build.response"], values["input.rounds"]) == ("A 1; 5", 5)
+
+
 def test_a_detached_run_is_not_watched(shell: Shell) -> None:
     """The command returns at once and says how to see the run, which continues."""
     done = shell.awf("run", "w.awf.kdl", "--goal", "g", "--script", "s.json", "--run-id", shell.run_id, "--detach")

@@ -129,6 +129,49 @@ def test_a_run_uses_the_agent_of_the_settings(awf: Awf, project: Path) -> None:
     assert awf("context", "r", "build.response").stdout == "OK\n"
 
 
+PROFILES = """workflow "W" {
+  version 2
+  start "build"
+  models { profile "coder"; profile "reviewer" model="theirs" provider="mistral"; profile "other" }
+  stage "build" kind="llm" prompt="Build it" model_profile="coder"
+  stage "review" kind="llm" prompt="Look" model_profile="reviewer"
+  stage "plain" kind="llm" prompt="More" model_profile="other"
+  stage "end" kind="exit"
+  transition from="build" to="review"
+  transition from="review" to="plain"
+  transition from="plain" to="end"
+}
+"""
+
+
+def test_a_user_chooses_the_models_of_declared_profiles(awf: Awf, project: Path) -> None:
+    """Two lines set two profiles, over the workflow's own; a profile without a model gets the default one."""
+    (project / "w.awf.kdl").write_text(PROFILES)
+    pi = stub(project / "bin", "pi", prints=(ANSWERED, SETTLED))
+    lines = 'profile "coder" model="big"\nprofile "reviewer" model="sharp" provider="groq" reasoning_effort="high"\n'
+    user(project, f'model "usual"\n{lines}')
+    last(run(awf, project))
+    build, review, plain = Path(f"{pi}.ran").read_text().splitlines()
+    assert "--model big" in build
+    assert "--model groq/sharp" in review
+    assert "--thinking high" in review
+    assert "--model usual" in plain
+    shown = json.loads(awf("config", "--json").stdout)
+    assert shown["profile.reviewer.model"]["value"] == "sharp"
+    assert (shown["profile.coder.model"]["from"], shown["profile.coder.model"]["line"]) == ("user", 2)
+
+
+def test_preflight_asks_the_model_of_a_profile(awf: Awf, project: Path) -> None:
+    """The one of the settings, and once for each model."""
+    (project / "w.awf.kdl").write_text(PROFILES)
+    pi = stub(project / "bin", "pi", prints=({"type": "nothing"},))
+    own(project, 'profile "coder" model="big"\nprofile "reviewer" model="big"\n')
+    done = run(awf, project, "--preflight")
+    assert done.returncode == 2
+    assert [line.count("--model big") for line in Path(f"{pi}.ran").read_text().splitlines()] == [1, 0]
+    assert 'stages "build" and "review" cannot run: pi with the model big' in done.stderr
+
+
 def test_an_option_overrides_the_settings(awf: Awf, project: Path) -> None:
     """The agent of the settings need not exist."""
     own(project, 'backend "codex"\n')

@@ -114,6 +114,40 @@ def test_an_agent_that_refuses_does_not_work(doctor: Doctor, tmp_path: Path) -> 
     assert KEY not in done.stdout
 
 
+def test_profiles_are_checked_like_agents(doctor: Doctor, tmp_path: Path) -> None:
+    """Each with its agent and model; with a probe, one that does not answer makes the machine not ready."""
+    stub(tmp_path / "bin", "pi", prints=(ANSWERED, SETTLED))
+    codex = stub(tmp_path / "bin", "codex", prints=({"type": "nothing"},))
+    settings = tmp_path / "home/.config/awf/config.kdl"
+    settings.parent.mkdir(parents=True)
+    settings.write_text('backend "pi"\nprofile "coder" model="a"\nprofile "reviewer" model="b" provider="openai"\n')
+    done = doctor("--json")
+    profiles = json.loads(done.stdout)["profiles"]
+    assert [(one["name"], one["agent"], one["model"], one["works"]) for one in profiles] == [
+        ("coder", "pi", "a", True),
+        ("reviewer", "codex", "b", True),
+    ]
+    assert (done.returncode, was_run(codex)) == (0, False)
+    done = doctor("--json", "--probe")
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["healthy"]) == (1, False)
+    assert [one["works"] for one in report["profiles"]] == [True, False]
+    text = doctor("--probe").stdout
+    assert "model profiles" in text
+    assert "Not ready: fix the model profile reviewer." in text
+
+
+def test_a_profile_without_an_agent_is_a_problem(doctor: Doctor, tmp_path: Path) -> None:
+    """The machine is not ready, although another agent works."""
+    stub(tmp_path / "bin", "pi")
+    (tmp_path / ".awf").mkdir()
+    (tmp_path / ".awf/config.kdl").write_text('backend "codex"\nprofile "coder" model="a"\n')
+    done = doctor("--json")
+    (profile,) = json.loads(done.stdout)["profiles"]
+    assert (done.returncode, profile["works"], profile["agent"]) == (1, False, "")
+    assert "codex" in profile["problem"]
+
+
 def test_json_has_everything(doctor: Doctor, tmp_path: Path) -> None:
     """Names of keys and never their values; what is needed and what is not."""
     path = stub(tmp_path / "bin", "codex")

@@ -42,11 +42,12 @@ GROUPS: dict[str, tuple[list[str], dict[str, int]]] = {
         {"empty": 0, "store is a file": 2, "option is a file": 2, "corrupt": 1, "read-only": 1},
     ),
     "a drawing": (["show w.awf.kdl"], {"empty": 0, "store is a file": 2, "option is a file": 2}),
+    "a proposal": (["init --dry-run"], {"empty": 0}),
     "without a store": (["config", "explain", "validate w.awf.kdl", "workflows"], {"empty": 0}),
     "a worker": (["worker"], {"empty": 2}),
 }
 SITUATIONS = ["empty", "no git", "store is a file", "missing store", "option is a file", "corrupt", "read-only"]
-WITHOUT_STORE = {"config", "explain", "validate", "workflows"}
+WITHOUT_STORE = {"config", "init", "explain", "validate", "workflows"}
 REPORTS_ON_STDOUT = {"verdict", "doctor"}  # the problem is their output
 CASES = [(words, codes) for commands, codes in GROUPS.values() for words in commands]
 

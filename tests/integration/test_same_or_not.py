@@ -78,8 +78,8 @@ def test_one_source_may_report_two_defects_on_one_line(awf: Awf, project: Path) 
 
 def test_the_same_defect_by_two_sources_is_one(awf: Awf, project: Path) -> None:
     """0-21: what two sources say in much the same words of one line is recognised."""
-    taken(awf, sarif(project / "lint.sarif", "Command injection in os.system call"))
-    again = taken(awf, reviewed(project / "review.json", "Command injection from user input"))
+    taken(awf, sarif(project / "lint.sarif", "Shell command injection from user input"))
+    again = taken(awf, reviewed(project / "review.json", "User input allows shell command injection"))
     assert (again["new"], len(listed(awf))) == ([], 1)
 
 

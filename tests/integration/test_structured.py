@@ -182,10 +182,11 @@ def test_a_return_that_was_cut_off_is_asked_for_again(project: Project) -> None:
 
 def test_items_that_are_all_unreadable_are_no_clean_review(project: Project) -> None:
     """0-12: it is asked for once more; what then cannot be read is a finding that blocks, and the review fails."""
-    project.run(ONCE, {"rev": found(item("First", confidence=0.9), item("Second", line=0))})
+    nowhere = {"file": "", "why_it_matters": "", "evidence": []}
+    project.run(ONCE, {"rev": found(item("First", **nowhere), item("Second", **nowhere))})
     (told,) = project.why("rev")
     assert told["status"] == "fail"
-    assert "`confidence`" in told["reason"]
+    assert "`file`" in told["reason"]
     assert {(one.title, one.state, one.gate.value) for one in project.ledger()} == {
         ("First", "uncertain", "must"),
         ("Second", "uncertain", "must"),
@@ -196,10 +197,10 @@ def test_items_that_are_all_unreadable_are_no_clean_review(project: Project) -> 
 def test_one_unreadable_item_among_others_keeps_the_review_from_being_clean(project: Project) -> None:
     """0-12: an item that cannot be read is kept as a finding of its own, and the review fails."""
     fine = item("Too long a name", severity="P3", confidence=50)
-    project.run(ONCE, {"rev": found(fine, item("Odd", line=0))})
+    project.run(ONCE, {"rev": found(fine, item("Odd", file="", why_it_matters="", evidence=[]))})
     (told,) = project.why("rev")
     assert told["status"] == "fail"
-    assert ("rev#2 'Odd'" in told["reason"], "`line`" in told["reason"]) == (True, True)
+    assert ("rev#2 'Odd'" in told["reason"], "`file`" in told["reason"]) == (True, True)
     assert [(one.title, one.state, one.gate.value) for one in project.ledger()] == [("Odd", "uncertain", "must")]
     assert project.context("review.verdict") == "FAIL"
 

@@ -15,7 +15,7 @@ from tests.integration.conftest import COMMAND, Awf
 from tests.integration.screen import run_on_screen, shown
 
 ROOT = Path(__file__).parents[2]
-SHIPPED = ("implement-plan", "planning", "quick-dev")
+SHIPPED = ("implement-plan", "planning", "quick-dev", "review")
 GOOD = 'workflow "W" {\n  version 2\n  start "end"\n  stage "end" kind="exit"\n}\n'
 BAD = """workflow "Release" {
   version 2

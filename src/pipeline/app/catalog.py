@@ -47,6 +47,14 @@ class CatalogEntry:
         """The path of a prompt file; None if it does not exist."""
         return next((root / path for root in self.prompt_roots if (root / path).is_file()), None)
 
+    def prompt_text(self, path: str) -> str | None:
+        """The text of a prompt file as far as it can be read; None if it does not exist."""
+        found = self.prompt(path)
+        try:
+            return found.read_text("utf-8", errors="replace") if found else None
+        except OSError:
+            return ""  # reported when the run needs it
+
     def read(self) -> WorkflowDraft:
         """Read and parse the file. One that cannot be read is a diagnostic, never an exception."""
         name = self.display_path

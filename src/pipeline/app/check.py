@@ -1,7 +1,7 @@
 """Everything that can be checked before a run: the workflow, its graph, its prompt files and the rules of plugins."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -13,8 +13,10 @@ from pipeline.errors import AwfError
 from pipeline.graph import checks as graph_checks
 from pipeline.graph.analysis import build_graph
 from pipeline.language import checks, reader
+from pipeline.language.checks.inputs import unknown_input
 from pipeline.language.diagnostics import Diagnostic, Problem, Rule, RuleHit, error, has_errors, to_diagnostics
-from pipeline.language.model import LlmStage, Workflow
+from pipeline.language.inputs import help_for_unknown, undeclared_inputs
+from pipeline.language.model import LlmStage, Workflow, prompt_files
 from pipeline.language.reader import UNREADABLE_FILE, WorkflowDraft
 from pipeline.language.source import START, SourceText
 
@@ -45,18 +47,20 @@ def check_all(catalog: Catalog, references: Iterable[str]) -> list[CheckedWorkfl
 
 def check(entry: CatalogEntry) -> CheckedWorkflow:
     """Read a workflow file and check it."""
-    return check_draft(entry.read(), lambda path: entry.prompt(path) is not None)
+    return check_draft(entry.read(), entry.prompt_text)
 
 
-def check_draft(draft: WorkflowDraft, prompt_exists: Callable[[str], bool]) -> CheckedWorkflow:
-    """Run every check on a workflow that has been read."""
+def check_draft(draft: WorkflowDraft, prompt_text: Callable[[str], str | None]) -> CheckedWorkflow:
+    """Run every check on a workflow that has been read; `prompt_text` reads its prompt files."""
     hits = list(draft.hits)
     workflow = draft.workflow
     if workflow is not None:
         graph = build_graph(workflow)
         hits += chain.from_iterable(rule(workflow) for rule in checks.CHECKS)
         hits += chain.from_iterable(rule(graph) for rule in graph_checks.CHECKS)
-        hits += missing_prompt_file(workflow, prompt_exists)
+        texts = {path: prompt_text(path) for path in prompt_files(workflow)}
+        hits += missing_prompt_file(workflow, texts)
+        hits += _unknown_inputs_in_files(workflow, texts)
         hits += chain.from_iterable(_run_plugin_rule(rule, workflow) for rule in installed_rules())
     diagnostics = to_diagnostics(draft.source, hits)
     others = [diagnostic for diagnostic in diagnostics if diagnostic.code != missing_prompt_file.code]
@@ -69,15 +73,25 @@ def check_draft(draft: WorkflowDraft, prompt_exists: Callable[[str], bool]) -> C
 
 
 @error("AWF037")
-def missing_prompt_file(workflow: Workflow, exists: Callable[[str], bool]) -> Iterator[Problem]:
+def missing_prompt_file(workflow: Workflow, texts: Mapping[str, str | None]) -> Iterator[Problem]:
     """A prompt file does not exist."""
     for stage in workflow.stages:
         if isinstance(stage, LlmStage):
             for path in stage.prompt_file:
-                if not exists(path):
+                if texts[path] is None:
                     message = f'prompt file "{path}" of stage "{stage.id}" does not exist'
                     help = "paths start at the root of the repository, or next to the workflow"
                     yield Problem(stage.spans.of("prompt_file"), message, help, stage.id)
+
+
+def _unknown_inputs_in_files(workflow: Workflow, texts: Mapping[str, str | None]) -> Iterator[RuleHit]:
+    for stage in workflow.stages:
+        if isinstance(stage, LlmStage):
+            for path in stage.prompt_file:
+                for name, _ in undeclared_inputs(texts[path] or "", workflow):
+                    message = f'unknown input "{name}" in prompt file "{path}"'
+                    span = stage.spans.of("prompt_file")
+                    yield unknown_input.hit(span, message, help_for_unknown(name, workflow), stage.id)
 
 
 @cache  # the plugins of a process do not change, and finding them takes longer than checking a workflow

@@ -27,7 +27,7 @@ from pipeline.engine.ports import (
 )
 from pipeline.errors import AwfError
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.language.model import UNCHOSEN, Access, ModelChoice
+from pipeline.language.model import UNCHOSEN, Access, LlmStage, ModelChoice, Models, Profile, choose_model
 from pipeline.redaction import SECRET_NAMES, matches_any, redactor_of
 from pipeline.text import plural
 
@@ -71,6 +71,22 @@ class AgentCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class ProfileCheck:
+    """What was found out about one model profile of the settings."""
+
+    name: str
+    model: str
+    agent: str = ""  # that stages with this profile get, unless they name one
+    problem: str = ""
+    call: AgentCall | None = None
+
+    @property
+    def works(self) -> bool:
+        """Whether nothing is known to be wrong with it."""
+        return not self.problem and not (self.call and self.call.error)
+
+
+@dataclass(frozen=True, slots=True)
 class SystemCheck:
     """What was found out about another part of the machine."""
 
@@ -87,11 +103,13 @@ class Diagnosis:
     agents: tuple[AgentCheck, ...]
     parts: tuple[SystemCheck, ...]
     default: str  # the backend of a stage that names none; empty if there is none
+    profiles: tuple[ProfileCheck, ...] = ()
 
     @property
     def healthy(self) -> bool:
-        """Whether a run can start: at least one agent works, and so does every part that is needed."""
-        return any(agent.works for agent in self.agents) and all(part.ok for part in self.parts if part.needed)
+        """Whether a run can start: at least one agent works, and so do every profile and part that is needed."""
+        needed = [part.ok for part in self.parts if part.needed] + [profile.works for profile in self.profiles]
+        return any(agent.works for agent in self.agents) and all(needed)
 
 
 class Doctor:
@@ -129,13 +147,14 @@ class Doctor:
             calls = await asyncio.gather(*(self.ask(self._selector.get(name), self._choice(name)) for name in names))
             answers = dict(zip(names, calls, strict=True))
             agents = [replace(agent, call=answers.get(agent.name)) for agent in agents]
+        profiles = await asyncio.gather(*(self._check_profile(name, call=call) for name in self.settings.profiles))
         parts = [await self._check_git(), _check_store(self._store)]
         parts += [SystemCheck("python", platform.python_version()), SystemCheck("sqlite", sqlite3.sqlite_version)]
         for name, modules in EXTRAS.items():
             installed = all(map(find_spec, modules))
             state = "installed" if installed else f'not installed (optional): pip install "awf-pipeline[{name}]"'
             parts.append(SystemCheck(f"extra {name}", state, ok=installed, needed=False))
-        return Diagnosis(tuple(agents), tuple(parts), self._default)
+        return Diagnosis(tuple(agents), tuple(parts), self._default, tuple(profiles))
 
     async def ask(self, backend: Backend, choice: ModelChoice) -> AgentCall:
         """Ask an agent for one word."""
@@ -191,6 +210,17 @@ class Doctor:
             return AgentCheck(name, "a library", keys=keys, problem="" if keys else "it needs a provider and its key")
         path = self._selector.program_path(name) or ""
         return AgentCheck(name, path, keys=keys, problem="" if path else "its program was not found")
+
+    async def _check_profile(self, name: str, *, call: bool) -> ProfileCheck:
+        stage = LlmStage(id="doctor", model_profile=name)
+        models = Models(profiles=(Profile(name=name),))
+        choice = choose_model(stage, models, self.settings.model_choice, self.settings.profiles)
+        try:
+            backend = self._selector.choose(stage, choice.provider)
+        except AwfError as error:
+            return ProfileCheck(name, choice.model or "", problem=error.message)
+        answer = await self.ask(backend, choice) if call else None
+        return ProfileCheck(name, choice.model or "", backend.name, call=answer)
 
     async def _check_git(self) -> SystemCheck:
         with tempfile.TemporaryDirectory(prefix="awf-doctor-") as name:

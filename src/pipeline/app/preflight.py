@@ -15,7 +15,16 @@ from pipeline.errors import AwfError
 from pipeline.files import read_text
 from pipeline.findings.git import query_git, read_checkout
 from pipeline.handlers.variables import expand_prompt, shell_command
-from pipeline.language.model import LlmStage, ModelChoice, Stage, StageKind, ToolStage, Workflow, choose_model
+from pipeline.language.model import (
+    LlmStage,
+    ModelChoice,
+    Stage,
+    StageKind,
+    ToolStage,
+    Workflow,
+    choose_model,
+    prompt_files,
+)
 
 SELF_CHECK = ".awf/self-check"
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")  # in the order in which make looks for them
@@ -28,9 +37,8 @@ _INCLUDE = re.compile(r"^\s*[-s]?include\s", re.MULTILINE)
 
 def goal_problems(name: str, entry: CatalogEntry, workflow: Workflow, goal: str) -> Iterator[AwfError]:
     """An empty goal that prompts or commands use, and prompt files that cannot be read."""
-    agents = [stage for stage in workflow.stages if isinstance(stage, LlmStage)]
     texts = dict[str, str]()
-    for path in sorted({path for stage in agents for path in stage.prompt_file}):
+    for path in prompt_files(workflow):
         try:
             if found := entry.prompt(path):  # a missing file is a diagnostic of the workflow
                 texts[path] = read_text(found, "a prompt file must be readable UTF-8 text")
@@ -138,7 +146,7 @@ async def agent_problems(workflow: Workflow, backends: BackendSelector, doctor: 
     used = dict[tuple[str, ModelChoice], tuple[Backend, list[str]]]()
     for stage in workflow.stages:
         if isinstance(stage, LlmStage):
-            choice = choose_model(stage, workflow.models, doctor.settings.model_choice)
+            choice = choose_model(stage, workflow.models, doctor.settings.model_choice, doctor.settings.profiles)
             backend = backends.choose(stage, choice.provider)
             used.setdefault((backend.name, choice), (backend, []))[1].append(stage.id)
     errors = []

@@ -28,12 +28,13 @@ from pipeline.errors import AwfError, ExitCode
 from pipeline.files import read_text
 from pipeline.findings.git import read_checkout
 from pipeline.findings.plugin import ReviewKey
-from pipeline.language.model import LlmStage, Workflow, parse_duration
+from pipeline.language.inputs import resolve_inputs
+from pipeline.language.model import InputValue, Workflow, parse_duration, prompt_files
 from pipeline.redaction import Redactor
 
 AWF_COMMAND = (sys.executable, "-P", "-c", "from pipeline.cli.main import main; main()")  # for a separate process
 FIX_ERRORS_HELP = "fix what awf validate reports; awf explain CODE says more about each error"
-LONGEST_GOAL = 100_000  # bytes: commands get the goal in an environment variable
+LONGEST_TEXT = 100_000  # bytes: commands get the goal and each input in an environment variable
 _LIMITS = ("max_visits", "max_stages", "max_duration", "max_cost_usd")
 _EXIT_CODES = {
     RunStatus.SUCCESS: ExitCode.SUCCESS,
@@ -120,11 +121,14 @@ def build_record(
     """The first record of a run, with the text of everything it needs."""
     if checked.workflow is None:
         raise AwfError(f'"{checked.source.name}" has errors and cannot be run', help=FIX_ERRORS_HELP)
-    if (size := len(goal.encode(errors="replace"))) > LONGEST_GOAL:
-        words = f"the goal is too long: {size:,} bytes, the limit is {LONGEST_GOAL:,}"
-        raise AwfError(words, help="put it into a file and name the file in the goal")
-    if "\0" in goal:
-        raise AwfError("the goal contains a NUL character, which commands cannot receive", help="remove it")
+    check_inputs(checked.workflow, options.get("inputs", {}))
+    inputs = {f'the input "{name}"': str(value) for name, value in options.get("inputs", {}).items()}
+    for what, text in {"the goal": goal, **inputs}.items():
+        if (size := len(text.encode(errors="replace"))) > LONGEST_TEXT:
+            words = f"{what} is too long: {size:,} bytes, the limit is {LONGEST_TEXT:,}"
+            raise AwfError(words, help="put it into a file and name the file instead")
+        if "\0" in text:
+            raise AwfError(f"{what} contains a NUL character, which commands cannot receive", help="remove it")
     return RunCreated(
         at=at,
         run_id=run_id,
@@ -138,6 +142,13 @@ def build_record(
     )
 
 
+def check_inputs(workflow: Workflow, given: Mapping[str, InputValue]) -> None:
+    """Raise AwfError for the first input that is missing, unknown or unsuitable."""
+    _, problems = resolve_inputs(workflow, given)
+    if problems:
+        raise problems[0]
+
+
 def build_adoption(entry: CatalogEntry, checked: CheckedWorkflow, redactor: Redactor, at: float) -> WorkflowAdopted:
     """The record of a changed workflow that a run continues with."""
     if checked.workflow is None:
@@ -149,9 +160,8 @@ def build_adoption(entry: CatalogEntry, checked: CheckedWorkflow, redactor: Reda
 
 def read_prompts(entry: CatalogEntry, workflow: Workflow) -> dict[str, str]:
     """The texts of a workflow's prompt files, which must exist."""
-    paths = {path for stage in workflow.stages if isinstance(stage, LlmStage) for path in stage.prompt_file}
     help = "a prompt file must be readable UTF-8 text"
-    return {path: read_text(entry.prompt(path) or Path(path), help) for path in sorted(paths)}
+    return {path: read_text(entry.prompt(path) or Path(path), help) for path in prompt_files(workflow)}
 
 
 def redact_record(redactor: Redactor, record: WorkflowRecord) -> WorkflowRecord:
@@ -233,6 +243,9 @@ def resume_records(
     adopted = build_adoption(*request.adopt, redactor, 0.0) if request.adopt else None
     after = apply(state, adopted) if adopted else state  # refuses a workflow that no longer has the current stage
     check_answers(options.get("answers", {}), after.workflow)
+    names = {item.name for item in after.workflow.inputs}  # a changed workflow may have dropped some
+    given = after.options.get("inputs", {})
+    check_inputs(after.workflow, {name: value for name, value in given.items() if name in names})
     raised = parse_raised_limits(after, request.raised)
     return adopted, RunResumed(at=0.0, raised=raised, options=options, repeat=request.repeat)
 

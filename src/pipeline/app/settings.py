@@ -20,14 +20,15 @@ from pipeline.app.catalog import read_source
 from pipeline.backends.agents.base import AgentOverride
 from pipeline.language.diagnostics import Diagnostic, RuleHit, to_diagnostics
 from pipeline.language.kdl import KdlNode
-from pipeline.language.model import Element, ModelChoice, TimeLimit
+from pipeline.language.model import Element, FindingsFormat, ModelChoice, TimeLimit
 from pipeline.language.reader import DUPLICATE, UNREADABLE_FILE, parse_nodes, read_element
 from pipeline.language.source import START, SourceText
 
 FILE_NAME = "config.kdl"
 # A project that is not trusted may not set what names a program or an address, or passes variables on.
 _NEEDS_TRUST = frozenset({"environment", "on", "artifacts", "remote"})
-_BLOCKS_NEED_TRUST = ("agent.", "acp.", "trust.")
+_BLOCKS_NEED_TRUST = ("agent.", "acp.", "trust.", "review.tool.")
+_REPLACED_AS_A_WHOLE = ("profile.", "review.tool.")  # blocks with a name, whose settings belong together
 _RENAMED = {"artefacts": "artifacts"}  # earlier spellings, which files may still use
 
 
@@ -99,10 +100,48 @@ class TrustSettings(Element):
     record_writers: Texts = Field(default=(), alias="record-write")
 
 
+class ProfileSettings(Element):
+    """The model that a profile of workflows stands for."""
+
+    positional = ("name",)
+
+    name: Text
+    model: Text
+    provider: Text = ""
+    reasoning_effort: Text = ""
+
+
+class ToolSettings(Element):
+    """A tool that runs beside the reviewers of `awf review`."""
+
+    positional = ("name",)
+
+    name: Annotated[str, _matching("[A-Za-z_][A-Za-z0-9_-]{0,63}", "a name of letters, digits, - and _")]
+    command: Text
+    findings: Annotated[FindingsFormat, Field(strict=False)] = FindingsFormat.TEXT
+
+
+class ReviewSettings(Element):
+    """What `awf review` runs besides its reviewers."""
+
+    blocks = MappingProxyType({"tool": "tools"})
+
+    tools: tuple[ToolSettings, ...] = ()
+
+
 class SettingsFile(Element):
     """A whole file."""
 
-    blocks = MappingProxyType({"agent": "agents", "acp": "acp", "limits": "limits", "trust": "trust"})
+    blocks = MappingProxyType(
+        {
+            "profile": "profiles",
+            "agent": "agents",
+            "acp": "acp",
+            "limits": "limits",
+            "review": "review",
+            "trust": "trust",
+        }
+    )
     lists = ("environment",)
 
     backend: Text = ""
@@ -115,9 +154,11 @@ class SettingsFile(Element):
     artifacts: Text = ""
     queue: Text = ""
     remote: Text = ""
+    profiles: tuple[ProfileSettings, ...] = ()
     agents: tuple[AgentSettings, ...] = ()
     acp: AcpSettings = AcpSettings()
     limits: LimitSettings = LimitSettings()
+    review: ReviewSettings = ReviewSettings()
     trust: TrustSettings = TrustSettings()
 
 
@@ -169,7 +210,8 @@ class Settings:
 
     def overridden_by(self, other: "Settings") -> "Settings":
         """Both, with the other's value where both set a name."""
-        own = dict(self.entries)
+        replaced = {_named_block(name) for name in other.entries} - {""}
+        own = {name: setting for name, setting in self.entries.items() if _named_block(name) not in replaced}
         if "model" in other.entries:
             own.pop("provider", None)  # a provider belongs to its model
         return Settings(MappingProxyType({**own, **other.entries}))
@@ -244,6 +286,25 @@ class Settings:
         return ModelChoice(self._value("model"), self._value("provider"), self._value("reasoning_effort"))
 
     @property
+    def profiles(self) -> Mapping[str, ModelChoice]:
+        """The models that profiles of workflows stand for."""
+        options = ("model", "provider", "reasoning_effort")
+        names = self._names("profile.")
+        return {name: ModelChoice(*(self._value(f"profile.{name}.{option}") for option in options)) for name in names}
+
+    @property
+    def review_tools(self) -> tuple[ToolSettings, ...]:
+        """The tools that run beside the reviewers of `awf review`."""
+        return tuple(
+            ToolSettings(
+                name=name,
+                command=self._value(f"review.tool.{name}.command"),
+                findings=self._value(f"review.tool.{name}.findings") or FindingsFormat.TEXT,
+            )
+            for name in self._names("review.tool.")
+        )
+
+    @property
     def limits(self) -> AgentLimits:
         """The limits of stages for which the workflow sets none."""
 
@@ -261,9 +322,19 @@ class Settings:
         names = ("program", "arguments", "extra", "pass")
         return AgentOverride(*(self._value(f"agent.{agent}.{name}") or () for name in names))
 
+    def _names(self, prefix: str) -> list[str]:
+        """The names of blocks such as `profile "reviewer"`."""
+        blocks = dict.fromkeys(map(_named_block, self.entries))
+        return [block.removeprefix(prefix) for block in blocks if block.startswith(prefix)]
+
     def _value(self, name: str) -> Any:
         found = self.entries.get(name)
         return found.value if found else None
+
+
+def _named_block(name: str) -> str:
+    """The block that a setting such as `profile.reviewer.model` belongs to and is replaced with; empty for others."""
+    return name.rpartition(".")[0] if name.startswith(_REPLACED_AS_A_WHOLE) else ""
 
 
 NOTHING_SET = Settings()
@@ -336,16 +407,15 @@ def read_settings(source: SourceText, level: SettingLevel) -> tuple[Settings, li
         return NOTHING_SET, hits
     root = KdlNode("", START, (), {}, nodes, {})
     file = read_element(SettingsFile, root, "the settings file", source.text, hits)
-    agents: dict[str, AgentSettings] = {}
-    for agent in file.agents:
-        if agent.name in agents and agent.name:
-            message = f'the settings file has agent "{agent.name}" twice'
-            hits.append(DUPLICATE.hit(agent.spans.node, message, "merge them"))
-        agents[agent.name] = agent
+    blocks: dict[str, Element] = {"": file, "acp.": file.acp, "limits.": file.limits, "trust.": file.trust}
+    for kind, elements in (("agent", file.agents), ("profile", file.profiles), ("review.tool", file.review.tools)):
+        for named in elements:
+            if named.name and f"{kind}.{named.name}." in blocks:
+                message = f'the settings file has {kind.removeprefix("review.")} "{named.name}" twice'
+                hits.append(DUPLICATE.hit(named.spans.node, message, "merge them"))
+            blocks[f"{kind}.{named.name}."] = named
     if hits:
         return NOTHING_SET, hits
-    blocks = {"": file, "acp.": file.acp, "limits.": file.limits, "trust.": file.trust}
-    blocks |= {f"agent.{name}.": agent for name, agent in agents.items()}
     entries = {}
     for prefix, element in blocks.items():
         for field_name, info in type(element).model_fields.items():

@@ -33,10 +33,10 @@ from pipeline.handlers.registry import PassThroughHandler, require_handlers
 from pipeline.handlers.tool import ToolHandler
 from pipeline.handlers.workspace import WorkspaceHandler
 from pipeline.journal.memory import MemoryMailbox
-from pipeline.language.model import LlmStage, StageKind
+from pipeline.language.model import StageKind
 from pipeline.plugins.manager import PluginManager
 from pipeline.redaction import Redactor, redactor_of
-from pipeline.summary.render import render
+from pipeline.summary.render import render, summary_budget
 from pipeline.summary.report_index import ReportIndex
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
         runtime.deciders,
         settings.record_writers,
     )
+    plugins.register(ReviewDiffs(environ, snapshots, runtime.store), "reviewed")  # first: a summary starts with it
     plugins.register(findings, "findings")
-    plugins.register(ReviewDiffs(environ, snapshots), "reviewed")
     plugins.load_installed()
 
     label = process_label(runtime.store, state.run_id)
@@ -105,7 +105,6 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
 
     def summary(job: Job) -> str:
         worklist = plugins.worklist(job)
-        stage_budget = job.stage.summary_budget if isinstance(job.stage, LlmStage) else None
         return render(
             job.context,
             reports.groups(job.context),
@@ -113,7 +112,7 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
             workflow=job.state.workflow.name,
             past=job.state.recent,
             omitted_visits=job.state.stages_run - len(job.state.recent),
-            budget=job.state.options.get("summary_budget") or stage_budget or job.state.settings.summary_budget,
+            budget=summary_budget(job.stage, job.state),
             findings_path=worklist.path,
             extra=plugins.summary_sections(job),
             items=worklist.render,
@@ -136,7 +135,9 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
     responders.append(present)
 
     limits, usual = settings.limits, AgentDefaults()
-    defaults = AgentDefaults(settings.model_choice, limits.timeout or usual.timeout, limits.idle or usual.idle)
+    defaults = AgentDefaults(
+        settings.model_choice, settings.profiles, limits.timeout or usual.timeout, limits.idle or usual.idle
+    )
     workspace = WorkspaceHandler(worktrees)
     handlers: dict[StageKind, Handler] = {
         StageKind.LLM: LlmHandler(

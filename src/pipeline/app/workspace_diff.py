@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipeline import files
 from pipeline.engine.context import Context, Key, Operation, Set
 from pipeline.engine.outcome import Outcome
+from pipeline.engine.ports import RUNS
 from pipeline.engine.state import State
 from pipeline.findings.git import (
     GitRefusedError,
     TreeSnapshots,
+    changed_names,
     delete_ref,
     is_tree,
     patch_of,
@@ -19,12 +22,24 @@ from pipeline.findings.git import (
     review_start,
     stat_of,
 )
+from pipeline.findings.review_options import ReviewOptions, review_options
 from pipeline.language.model import BaseStage, ExitStage, is_review
 from pipeline.plugins.hooks import hookimpl
-from pipeline.summary.render import changed_line_count, changed_section, is_short, unknown_section
+from pipeline.summary.markdown import one_line
+from pipeline.summary.render import (
+    change_section,
+    changed_line_count,
+    changed_section,
+    summary_budget,
+    unknown_section,
+)
+from pipeline.text import plural
 
 _MAX_LINES = 4_000  # changed lines; of a longer diff only the files are shown: nobody decides by scrolling through it
 _MAX_PATCH = 400_000  # characters
+_MAX_FILE_LINES = 100_000  # changed lines; a longer diff is not written to a file either
+_MAX_ABOUT = 1_000  # characters of a line that says what is compared
+_DIFF_SHARE = 0.5  # of the summary
 _REVIEWED = "._reviewed"  # the context key of a review ends in it
 
 
@@ -70,15 +85,17 @@ def diff_endpoints(state: State, head: str, environ: Mapping[str, str], store: P
 
 
 class ReviewDiffs:
-    """A plugin that tells a review, from its second visit on, what changed since the files it last looked at.
+    """A plugin that gives a review the change: all of it on its first visit, later what changed since its last one.
 
-    What a review looked at is recorded with it, so that the next process knows. Trouble with git costs a line of the
-    summary, and stages that are not reviews cost nothing.
+    What a review looked at is recorded with it, so that the next process knows. What a summary has no room for is in a
+    file of the run's store: most reviewers cannot run git. Trouble with git costs a line of the summary, and stages
+    that are not reviews cost nothing.
     """
 
-    def __init__(self, environ: Mapping[str, str], snapshots: TreeSnapshots) -> None:
+    def __init__(self, environ: Mapping[str, str], snapshots: TreeSnapshots, store: Path) -> None:
         self._environ = environ
         self._snapshots = snapshots
+        self._store = store
 
     @hookimpl
     def after_stage(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> Iterator[Operation]:
@@ -93,10 +110,15 @@ class ReviewDiffs:
 
     @hookimpl
     def summary_sections(self, stage: BaseStage, visit: int, context: Context, state: State) -> Iterator[str]:
-        """What changed, for a review that has looked before."""
-        seen = context.get(f"{stage.id}{_REVIEWED}") if is_review(stage) else None
+        """The change, for a review that looks for the first time, or what changed since it last looked."""
+        if not is_review(stage):
+            return
+        seen, moment = context.get(f"{stage.id}{_REVIEWED}"), review_start(stage.id, visit, state)
+        options, room = review_options(state), int(summary_budget(stage, state) * _DIFF_SHARE)
         if isinstance(seen, dict) and isinstance(seen.get("visit"), int):
-            yield self._section(seen["visit"], seen, state, review_start(stage.id, visit, state))
+            yield self._changed_section(seen["visit"], seen, state, moment, room)
+        elif options.base:
+            yield self._change_section(options, state, moment, room)
 
     def _current_tree(self, stage: str, visit: int, state: State) -> dict[str, str]:
         if state.workspace:
@@ -108,18 +130,52 @@ class ReviewDiffs:
             return {"why": error.message}
         return {"tree": tree} if tree else {}
 
-    def _section(self, visit: int, seen: dict[str, Any], state: State, moment: Hashable) -> str:
-        old, workspace = seen.get("tree"), state.workspace
+    def _change_section(self, options: ReviewOptions, state: State, moment: Hashable, room: int) -> str:
+        base = options.base
+        if not is_tree(base):
+            return unknown_section(0, "no base is on record")
+        try:
+            root, new = self._files(state, moment)
+            stat, patch, path = self._diff(root, state, base, new, room)
+            about = [f"Base commit: {base[:12]}{f' ({options.target})' if options.target else ''}."]
+            if options.paths:
+                about.append(f"Only this part of it is to be reviewed: {', '.join(options.paths)}.")
+            loose = [] if state.workspace else changed_names(root, self._environ, "HEAD", new, options.paths)
+            if loose:
+                about.append(f"Uncommitted changes are included, new files too: {plural(len(loose), 'file')}.")
+        except GitRefusedError as error:
+            return unknown_section(0, error.message)
+        return change_section([one_line(line, _MAX_ABOUT) for line in about], stat, patch, path, room)
+
+    def _changed_section(self, visit: int, seen: dict[str, Any], state: State, moment: Hashable, room: int) -> str:
+        old = seen.get("tree")
         if not isinstance(old, str) or not is_tree(old):
             return unknown_section(visit, str(seen.get("why") or "no tree is on record"))
         try:
-            root = workspace.path if workspace else state.cwd
-            new = workspace.commit if workspace else self._snapshots.tree(root, moment=moment)
-            stat = stat_of(root, self._environ, old, new)
-            patch = patch_of(root, self._environ, old, new) if stat and is_short(stat) else ""
+            root, new = self._files(state, moment)
+            return changed_section(visit, *self._diff(root, state, old, new, room), room)
         except GitRefusedError as error:
             return unknown_section(visit, error.message)
-        return changed_section(visit, stat, patch, f"git diff {old[:12]} {new[:12]}")
+
+    def _files(self, state: State, moment: Hashable) -> tuple[Path, str]:
+        """Where the files under review are, and git's name for all of them as they are now."""
+        if workspace := state.workspace:
+            return workspace.path, workspace.commit
+        return state.cwd, self._snapshots.tree(state.cwd, moment=moment)
+
+    def _diff(self, root: Path, state: State, old: str, new: str, room: int) -> tuple[str, str, str]:
+        """The statistics, the diff, and the file that holds the diff if it needs more than `room` characters."""
+        paths = review_options(state).paths
+        stat = stat_of(root, self._environ, old, new, paths)
+        if not stat or changed_line_count(stat) > _MAX_FILE_LINES:
+            return stat, "", ""
+        patch = patch_of(root, self._environ, old, new, paths)
+        if len(patch) <= room:
+            return stat, patch, ""
+        file = self._store.absolute() / RUNS / state.run_id / f"{old[:12]}-{new[:12]}.diff"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        files.write_file(file, f"{patch}\n".encode(errors="replace"))
+        return stat, patch, str(file)
 
 
 def _ref(run: str, stage: str) -> str:

@@ -42,6 +42,8 @@ class BackendSettings(Protocol):
     @property
     def model_choice(self) -> ModelChoice: ...
     @property
+    def profiles(self) -> Mapping[str, ModelChoice]: ...
+    @property
     def acp_command(self) -> tuple[str, ...]: ...
     @property
     def acp_variables(self) -> tuple[str, ...]: ...
@@ -86,9 +88,9 @@ class BackendSelector:
         stages = dict[tuple[str, str | None], list[str]]()
         for stage in workflow.stages:
             if isinstance(stage, LlmStage):
-                provider = choose_model(stage, workflow.models, self._settings.model_choice).provider
+                choice = choose_model(stage, workflow.models, self._settings.model_choice, self._settings.profiles)
                 try:
-                    self.choose(stage, provider)
+                    self.choose(stage, choice.provider)
                 except AwfError as error:
                     stages.setdefault((error.message, error.help), []).append(stage.id)
         return [

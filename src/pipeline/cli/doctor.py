@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from pipeline.app.doctor import AgentCheck, Diagnosis, Doctor
+from pipeline.app.doctor import AgentCall, AgentCheck, Diagnosis, Doctor
 from pipeline.backends.probe import probe_cache_path
 from pipeline.backends.process import LocalProcesses
 from pipeline.cli.location import home
@@ -32,7 +32,7 @@ _NAME, _STATE, _PART = 11, 12, 15  # columns
 def command(store: Path, *, probe: bool, as_json: bool) -> int:
     """Show which agents are installed and what is missing for a run.
 
-    Exits with 0 if git, the store and at least one agent are ready, otherwise with 1.
+    Exits with 0 if git, the store, at least one agent and every model profile are ready, otherwise with 1.
     """
     plugins = PluginManager(time.time)
     plugins.load_installed()
@@ -48,9 +48,15 @@ def command(store: Path, *, probe: bool, as_json: bool) -> int:
     with best_effort_output():
         if as_json:
             agents = [{**asdict(agent), "works": agent.works} for agent in diagnosis.agents]
-            parts = [asdict(part) for part in diagnosis.parts]
-            default = diagnosis.default or None
-            print_json({"healthy": diagnosis.healthy, "default": default, "agents": agents, "parts": parts})
+            print_json(
+                {
+                    "healthy": diagnosis.healthy,
+                    "default": diagnosis.default or None,
+                    "agents": agents,
+                    "profiles": [{**asdict(profile), "works": profile.works} for profile in diagnosis.profiles],
+                    "parts": [asdict(part) for part in diagnosis.parts],
+                }
+            )
         else:
             for line in _lines(diagnosis, Style.of(sys.stdout)):
                 click.echo(line)
@@ -68,10 +74,18 @@ def _lines(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
             state = style.quiet(f"{'not found':<{_STATE}}")
             rest = agent.problem or f"install: {agent.advice}"
         yield f"  {sanitize_line(agent.name):<{_NAME}}{state} {_fit(rest, _NAME + _STATE + 4)}"
-        indent = " " * (_NAME + _STATE + 3)
-        for detail in map(sanitize_line, _details(agent)):  # in full: it may be an error to act on
-            width = max(terminal_width() - 1, 60)
-            yield textwrap.fill(detail, width, initial_indent=indent, subsequent_indent=indent)
+        yield from map(_wrap, _details(agent))
+    if diagnosis.profiles:
+        yield ""
+        yield style.name("model profiles")
+    for profile in diagnosis.profiles:
+        paint = style.good if profile.works else style.error
+        state = paint(f"{profile.agent or 'no agent':<{_STATE}}")
+        yield f"  {sanitize_line(profile.name):<{_NAME}}{state} {_fit(profile.model, _NAME + _STATE + 4)}"
+        if profile.problem:
+            yield _wrap(profile.problem)
+        if profile.call:
+            yield _wrap(_answer(profile.call))
     yield ""
     yield style.name("machine")
     for part in diagnosis.parts:
@@ -79,6 +93,12 @@ def _lines(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
         yield f"  {part.name:<{_PART}}" + paint(_fit(part.state, _PART + 3))
     yield ""
     yield from _verdict(diagnosis, style)
+
+
+def _wrap(detail: str) -> str:
+    """A line below a name, in full: it may be an error to act on."""
+    indent, width = " " * (_NAME + _STATE + 3), max(terminal_width() - 1, 60)
+    return textwrap.fill(sanitize_line(detail), width, initial_indent=indent, subsequent_indent=indent)
 
 
 def _details(agent: AgentCheck) -> Iterator[str]:
@@ -94,13 +114,16 @@ def _details(agent: AgentCheck) -> Iterator[str]:
         yield f"key in {', '.join(agent.keys)}"
     else:
         yield agent.advice or "no key in the environment; it may be logged in"
-    if call := agent.call:
-        after = f"after {format_duration(call.seconds)}"
-        if call.error:
-            yield f"failed {after}: {call.error}" + (f": {call.message}" if call.message else "")
-        else:
-            cost = format_cost(call.cost_usd) if call.cost_usd is not None else "cost unknown"
-            yield f'answered "{truncate(sanitize_line(call.text), 30)}" {after}, {cost}'
+    if agent.call:
+        yield _answer(agent.call)
+
+
+def _answer(call: AgentCall) -> str:
+    after = f"after {format_duration(call.seconds)}"
+    if call.error:
+        return f"failed {after}: {call.error}" + (f": {call.message}" if call.message else "")
+    cost = format_cost(call.cost_usd) if call.cost_usd is not None else "cost unknown"
+    return f'answered "{truncate(sanitize_line(call.text), 30)}" {after}, {cost}'
 
 
 def _fit(text: str, taken: int) -> str:
@@ -116,5 +139,9 @@ def _verdict(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
         return
     if wrong := [part.name for part in diagnosis.parts if part.needed and not part.ok]:
         yield style.error(f"Not ready: fix {' and '.join(wrong)}.")
+    if wrong := [sanitize_line(profile.name) for profile in diagnosis.profiles if not profile.works]:
+        yield style.error(
+            f"Not ready: fix the model {'profile' if len(wrong) == 1 else 'profiles'} {', '.join(wrong)}."
+        )
     if not working:
         yield style.error("No usable agent found. Install one, or use --backend command.")

@@ -6,7 +6,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -15,7 +15,8 @@ from typing import Any
 
 import click
 
-from pipeline.app.check import check
+from pipeline.app.catalog import CatalogEntry
+from pipeline.app.check import CheckedWorkflow, check
 from pipeline.app.doctor import Doctor
 from pipeline.app.overview import resume_commands
 from pipeline.app.preflight import agent_problems, goal_problems, project_problems
@@ -34,9 +35,12 @@ from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import best_effort_output, sanitize
 from pipeline.cli.terminal_responder import TerminalResponder, TerminalTriage
 from pipeline.engine.events import Event, EventKind, Listener
+from pipeline.engine.records import RunCreated
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError, ExitCode
+from pipeline.findings.review_options import is_review_command
 from pipeline.journal import check_run_id, new_run_id
+from pipeline.language.inputs import resolve_inputs
 from pipeline.language.model import Workflow
 from pipeline.observe.progress import open_view
 from pipeline.plugins.manager import PluginManager
@@ -53,6 +57,7 @@ class WatchOptions:
     log: Path | None = None
     stay: bool = False  # wait for an answer or for a quota to reset instead of stopping
     detach: bool = False  # leave the run to a cluster
+    events: bool = True  # print the events of the run before its result, if that is printed as JSON
 
 
 def watch_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,6 +85,7 @@ def watch_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("run")
 @click.argument("workflow", metavar="FILE|NAME")
 @click.option("--goal", default="", help="The goal of this run.")
+@click.option("--input", "inputs", multiple=True, metavar="NAME=VALUE", help="An input of the workflow. Repeatable.")
 @click.option("--preflight", is_flag=True, help="First ask each agent for one word, at a small cost.")
 @agent_options
 @click.option("--run-id", help="The run's name. [default: made from the time]")
@@ -89,6 +95,7 @@ def watch_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def run_command(
     workflow: str,
     goal: str,
+    inputs: tuple[str, ...],
     run_id: str | None,
     remote: str | None,
     where: StoreLocation,
@@ -100,7 +107,8 @@ def run_command(
     """Run a workflow.
 
     It works at the root of the git repository around the current directory. Before it starts, it lists what would
-    stop it halfway: an empty goal that prompts use, and missing agents, prompt files and check commands.
+    stop it halfway: an empty goal that prompts use, missing and unknown inputs, and missing agents, prompt files and
+    check commands.
 
     Exits with 0 if the run succeeds, 1 if it fails, 3 if it is paused or waits for a person, 130 if it is cancelled.
     """
@@ -112,15 +120,45 @@ def run_command(
     checked = check(entry)
     if checked.diagnostics and (checked.workflow is None or not watch.as_json):
         print_diagnostics(checked)
+    given = _parse_pairs("--input", inputs, "name=value")
     options = read_agent_options(**agent)
+    record = prepare_run(workflow, entry, checked, goal, given, options, where, run_id=run_id, ask=preflight)
+    if record is None:
+        return ExitCode.USAGE
+
+    def start(store: RunStore, runtime: Runtime) -> RunResult:
+        settings = runtime.settings.with_option("remote", "--remote", remote or None)
+        return store.start(record, replace(runtime, settings=settings), checked.workflow)
+
+    return execute_run(start, where, watch)
+
+
+def prepare_run(
+    workflow: str,
+    entry: CatalogEntry,
+    checked: CheckedWorkflow,
+    goal: str,
+    inputs: Mapping[str, str],
+    options: dict[str, Any],
+    where: StoreLocation,
+    *,
+    run_id: str | None = None,
+    ask: bool = False,
+) -> RunCreated | None:
+    """Return the first record of a run, or print what would stop it halfway and return None."""
     readable = checked.workflow_for_preflight
-    problems = list(goal_problems(workflow, entry, readable, goal)) if readable else []
+    problems: list[AwfError] = []
+    if readable:
+        values, wrong = resolve_inputs(readable, inputs)
+        problems = [*goal_problems(workflow, entry, readable, goal), *wrong]
+        if inputs:
+            options["inputs"] = {name: value for name, value in values.items() if name in inputs}
     if readable and not where.on:  # on a cluster, the workers have the files and the agents
-        problems += _local_problems(readable, options, where.store, ask=preflight)
+        problems += _local_problems(readable, options, where.store, ask=ask)
     for problem in problems:
         print_error(problem)
     if problems and checked.workflow:
-        return ExitCode.USAGE
+        return None
     if (max_cost := current_settings().limits.max_cost_usd) is not None:
         options["max_cost_usd"] = max_cost
     name = run_id or new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(4))
@@ -129,13 +167,7 @@ def run_command(
     if checked.workflow:
         check_answers(options.get("answers", {}), checked.workflow)
         _note_unknown_stages(options, checked.workflow)
-    record = build_record(entry, checked, name, goal, options, project(), time.time())
-
-    def start(store: RunStore, runtime: Runtime) -> RunResult:
-        settings = runtime.settings.with_option("remote", "--remote", remote or None)
-        return store.start(record, replace(runtime, settings=settings), checked.workflow)
-
-    return execute_run(start, where, watch)
+    return build_record(entry, checked, name, goal, options, project(), time.time())
 
 
 def _local_problems(workflow: Workflow, options: dict[str, Any], store: Path, *, ask: bool) -> list[AwfError]:
@@ -195,15 +227,23 @@ def resume_command(
     if watch.detach and not where.on:
         raise click.UsageError("--detach needs a cluster; name one with --on")
     entry = catalog().find(adopt) if adopt else None
-    limits = {}
-    for text in raised:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise AwfError(f'--raise "{text}" has no value', help="write --raise max_visits=+10")
-        limits[name] = value
+    limits = _parse_pairs("--raise", raised, "max_visits=+10")
     adopted = (entry, check(entry)) if entry else None
     request = ResumeRequest(limits, read_agent_options(**agent), repeat=repeat, adopt=adopted, now=now)
     return resume_run(run, request, where, watch)
+
+
+def _parse_pairs(option: str, texts: Sequence[str], example: str) -> dict[str, str]:
+    """Split the values of an option such as `--raise max_visits=+10` into names and values."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise AwfError(f'{option} "{text}" has no value', help=f"write {option} {example}")
+        if name in pairs:
+            raise AwfError(f'{option} gives "{name}" twice', help="give it once")
+        pairs[name] = value
+    return pairs
 
 
 def resume_run(run: str, request: ResumeRequest, where: StoreLocation, watch: WatchOptions) -> int:
@@ -231,7 +271,7 @@ def execute_run(action: Action, where: StoreLocation, watch: WatchOptions) -> in
             runtime = Runtime(
                 where.store.resolve(),  # agents and tools run in another directory
                 dict(os.environ),
-                (print_event, *listeners),
+                (print_event, *listeners) if watch.events else listeners,
                 settings=current_settings(),
                 mailbox=store.mailbox,
                 wait_for_answer=watch.stay,
@@ -246,6 +286,12 @@ def execute_run(action: Action, where: StoreLocation, watch: WatchOptions) -> in
                     deciders = (TerminalTriage(view.hide, view.show),)
                     runtime = replace(runtime, responders=responders, deciders=deciders)
             result = action(store, runtime)
+            first = next(store.journal.entries(result.run_id)).record
+            if isinstance(first, RunCreated) and is_review_command(first.options) and not watch.detach:
+                from pipeline.cli.review_result import show_review  # noqa: PLC0415 - other runs do without the ledger
+
+                stack.close()  # the live view ends before the result is printed
+                return show_review(store, result, where, as_json=watch.as_json)
     except StoppedWatching as stopped:
         click.echo(f"\n{stopped.message}; cancel it with: awf cancel {stopped.run_id}{where.end}", err=True)
         return ExitCode.CANCELLED

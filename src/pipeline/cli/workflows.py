@@ -20,7 +20,7 @@ from pipeline.graph.export import draw_dot, draw_mermaid
 from pipeline.graph.svg import draw_svg
 from pipeline.graph.text import draw_text
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.language.model import Workflow
+from pipeline.language.model import Workflow, WorkflowInput
 
 _FORMATS = {"text": draw_text, "mermaid": draw_mermaid, "dot": draw_dot, "svg": draw_svg}
 
@@ -68,14 +68,17 @@ def workflows_command(*, as_json: bool) -> None:
     Of two with the same name, the first is used and the other is listed as shadowed.
     """
     rows: list[dict[str, object]] = []
+    inputs: list[tuple[WorkflowInput, ...]] = []
     for folder, entry in catalog().entries():
         workflow = entry.read().workflow
+        inputs.append(workflow.inputs if workflow else ())
         row = {
             "name": entry.name,
             "from": folder.title,
             "path": str(entry.path),
             "file": entry.display_path,
             "description": workflow.description if workflow else 'cannot be read: see "awf validate"',
+            "inputs": [item.model_dump() for item in inputs[-1]],
             "shadowed": entry.name in [row["name"] for row in rows],
         }
         rows.append(row)
@@ -83,10 +86,12 @@ def workflows_command(*, as_json: bool) -> None:
         click.echo(json.dumps(rows, indent=2))
         return
     style = Style.of(sys.stdout)
-    for row in rows:
+    for row, declared in zip(rows, inputs, strict=True):
         name, title, description, file = (sanitize(str(row[key])) for key in ("name", "from", "description", "file"))
         note = style.warning("  shadowed by an earlier one") if row["shadowed"] else ""
         click.echo(f"{style.name(name)}  {style.quiet(title)}{note}")
         if description:
             click.echo(f"    {description}")
+        for item in declared:
+            click.echo(f"    input {sanitize(item.usage)}")
         click.echo(f"    {file}")

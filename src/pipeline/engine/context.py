@@ -37,6 +37,11 @@ def status_key(stage: str) -> str:
     return f"{stage}.status"
 
 
+def input_key(name: str) -> str:
+    """Return the key of an input's value."""
+    return f"input.{name}"
+
+
 def response_key(base: str) -> str:
     """Return the key of a stage's answer, shortened for summaries."""
     return f"{base}.response"

@@ -30,7 +30,7 @@ class RunCreated(Record):
     source: str
     prompts: dict[str, str] = Field(default_factory=dict)  # the texts of the prompt files, by path
     goal: str = ""
-    options: dict[str, Any] = Field(default_factory=dict)  # how it was started: backend, script, answers
+    options: dict[str, Any] = Field(default_factory=dict)  # how it was started: backend, script, answers, inputs
     cwd: str
     head: str = ""  # the commit checked out there, if any
     version: str  # of awf

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from pipeline.engine.context import Context
+from pipeline.engine.context import Context, input_key
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.errors import AwfError
 from pipeline.language.edges import FOLLOWED, Edge, EdgeRole, by_preference, edges, failure_transitions
@@ -47,6 +47,9 @@ class ConditionScope(NamedTuple):
 
     def context(self, key: str) -> object:
         return self.values.get(key)
+
+    def input(self, name: str) -> object:
+        return self.values.get(input_key(name))
 
     def visits(self, stage: str) -> int:
         return self.completed.get(stage, 0)

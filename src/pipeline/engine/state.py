@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pipeline.engine.context import EMPTY, Context, Delete, Key, RecordedOperation, Set
+from pipeline.engine.context import EMPTY, Context, Delete, Key, Operation, RecordedOperation, Set, input_key
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.records import (
     AnyRecord,
@@ -32,6 +32,7 @@ from pipeline.engine.records import (
 )
 from pipeline.engine.routing import approving_options, unsatisfied_gates
 from pipeline.errors import AwfError
+from pipeline.language.inputs import resolve_inputs
 from pipeline.language.model import (
     Effects,
     ExitStage,
@@ -136,6 +137,7 @@ class State(NamedTuple):
     cwd: Path
     cursor: Cursor
     settings: WorkflowSettings
+    head: str = ""  # the commit that was checked out where the run started, if any
     status: RunStatus = RunStatus.RUNNING
     reason: str = ""
     until: float | None = None  # when a paused run can continue without anybody's help
@@ -181,8 +183,21 @@ def begin(record: RunCreated, workflow: Workflow | None = None) -> State:
         cwd=Path(record.cwd),
         cursor=Cursor(workflow.start, 1),
         settings=_effective_settings(workflow, record.options),
-        context=EMPTY.apply([Set(Key.GOAL, goal), Set(Key.NAME, workflow.name)]),
+        head=record.head,
+        context=EMPTY.apply(
+            [
+                Set(Key.GOAL, goal),
+                Set(Key.NAME, workflow.name),
+                *_set_inputs(workflow, record.options),
+            ]
+        ),
     )
+
+
+def _set_inputs(workflow: Workflow, options: Mapping[str, Any]) -> list[Operation]:
+    """Return the operations that set the inputs of a run, which were checked before they were recorded."""
+    values, _ = resolve_inputs(workflow, options.get("inputs", {}))
+    return [Set(input_key(name), value) for name, value in values.items()]
 
 
 @lru_cache(maxsize=16)  # most runs of a store share a workflow: `awf runs` lists 1,000 in 0.8 s instead of 2.5 s
@@ -409,5 +424,9 @@ def _apply_adopted(state: State, record: WorkflowAdopted) -> State:
     if (owner := _owner_of(workflow, stage)) != stage:
         message = f'in the new workflow "{stage}", which the run is at, is a branch of "{owner}"'
         raise AwfError(message, help="make it a stage that is not a branch, or start another run")
-    settings = _effective_settings(workflow, state.options)
-    return state._replace(workflow=workflow, prompts=record.prompts, settings=settings)
+    return state._replace(
+        workflow=workflow,
+        prompts=record.prompts,
+        settings=_effective_settings(workflow, state.options),
+        context=state.context.apply(_set_inputs(workflow, state.options)),
+    )

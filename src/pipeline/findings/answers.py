@@ -1,37 +1,42 @@
 """What agents answer about findings by their numbers. A fixer's answer is a claim; a reviewer's decides."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from pipeline.findings.events import FixAttempted, LedgerEvent, StateChanged
-from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Actor, Finding, FindingState, FixAttempt
+from pipeline.findings.events import FixAttempted, LedgerEvent, RulingMade, StateChanged
+from pipeline.findings.ledger import EDITED, Ledger
+from pipeline.findings.merge import with_gate
+from pipeline.findings.model import Actor, Answer, Finding, FindingId, FindingState, FixAttempt, Severity, Vote
+from pipeline.findings.scales import severity_of_word
+from pipeline.findings.triage import change_state
 from pipeline.handlers.markers import lines_outside_fences
 from pipeline.text import ELLIPSIS
 
+CLAIMS = ("not_fixed", "wrong", "fixed")  # of a fixer; of two about one cluster the first counts
+RULINGS = ("not_fixed", "upheld", "lowered", "withdrawn", "fixed")  # of a reviewer, as above
+STANDING = RULINGS[:3]  # the defect is still in the code
+MAX_WHY = 500  # characters of a reason
 _ANSWER = re.compile(
-    r"\[\s*FINDING\s+#?(?P<number>[0-9]{1,9})\s*:\s*(?P<word>not[ _-]fixed|fixed|wrong)\b(?P<why>[^\]\n]*)\]"
-    r"[\s,;.*_]*",
+    r"\[\s*FINDING\s+#?(?P<number>[0-9]{1,9})\s*:\s*"
+    r"(?P<word>not[ _-]fixed|fixed|wrong|upheld|withdrawn|lowered)\b(?P<why>[^\]\n]*)\][\s,;.*_]*",
     re.IGNORECASE,
 )
+_LOWERED_TO = re.compile(r"\s*(?:to\s+)?(?P<severity>[A-Za-z][A-Za-z0-9]*)\b")
 _BULLET = re.compile(r"\s*(?:[-*+]\s+|[0-9]{1,9}[.)]\s+)?[*_]*")
 _MARKER = re.compile(r"\[(?=\s*(?:FINDING|STATUS|FAILURE_REASON|PREFERRED_LABEL|NEXT)\b)", re.IGNORECASE)
-_MAX_WHY = 500  # characters of an explanation
 ANSWER_FORMAT = """Say what became of each finding by its number, one line each, outside any code block:
 
 [FINDING N: fixed]
 [FINDING N: not fixed, because ...]
 [FINDING N: wrong, because ...]"""
+RULING_FORMAT = """Rule on each by its number: one line each, outside any code block, or `rulings` in your JSON object:
 
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer about one finding."""
-
-    number: int
-    word: str  # fixed, not_fixed or wrong
-    why: str = ""
+[FINDING N: fixed]
+[FINDING N: not fixed, because ...]
+[FINDING N: upheld, because ...]
+[FINDING N: withdrawn, because ...]
+[FINDING N: lowered to P2, because ...]"""
 
 
 def quote_line(text: str, length: int) -> str:
@@ -51,26 +56,35 @@ def read_answers(text: str) -> list[Answer]:
         bullet = _BULLET.match(line) if "[" in line else None
         at = bullet.end() if bullet else len(line)
         while one := _ANSWER.match(line, at):
-            number, word, why = int(one["number"]), one["word"].lower(), one["why"].strip(" \t,:;—-")
-            found[number] = Answer(number, re.sub(r"[ -]", "_", word), why[:_MAX_WHY])
+            number, word, why = int(one["number"]), re.sub(r"[ -]", "_", one["word"].lower()), one["why"]
+            severity = None
+            if word == "lowered" and (to := _LOWERED_TO.match(why)) and (severity := severity_of_word(to["severity"])):
+                why = why[to.end() :]
+            found[number] = Answer(number, word, why.strip(" \t,:;—-")[:MAX_WHY], severity)
             at = one.end()
     return list(found.values())
 
 
-def _with_findings(answers: Sequence[Answer], ledger: Ledger) -> Iterator[tuple[Answer, Finding]]:
-    """The answers about findings that need attention, with those findings; the others change nothing."""
-    by_number = {finding.number: finding for finding in ledger}
-    for answer in answers:
-        finding = by_number.get(answer.number)
-        if finding is not None and finding.state.needs_attention:
-            yield answer, finding
+def _by_finding(answers: Sequence[Answer], ledger: Ledger, words: Sequence[str]) -> Iterator[tuple[Answer, Finding]]:
+    """The answers about findings that need attention, with those findings; the others change nothing.
+
+    An answer about a member of a cluster is about the cluster. Of several, the one whose word comes first counts.
+    """
+    by_number = {finding.number: finding.id for finding in ledger.findings.values()}
+    chosen: dict[FindingId, Answer] = {}
+    for answer in sorted((one for one in answers if one.word in words), key=lambda one: words.index(one.word)):
+        if answer.number in by_number:
+            chosen.setdefault(ledger.leader(by_number[answer.number]), answer)
+    for id, answer in chosen.items():
+        if ledger.findings[id].state.needs_attention:
+            yield answer, ledger.findings[id]
 
 
 def fixer_events(
     answers: Sequence[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str
 ) -> Iterator[LedgerEvent]:
-    """The events that a fixer's answers ask for."""
-    for answer, finding in _with_findings(answers, ledger):
+    """The events that a fixer's answers ask for. One that calls a finding wrong disputes it."""
+    for answer, finding in _by_finding(answers, ledger, CLAIMS):
         outcome = {"fixed": "claimed"}.get(answer.word, answer.word)
         attempt = FixAttempt(run=run, round=round, by=by, what=answer.why, outcome=outcome)
         yield FixAttempted(at=at, id=finding.id, attempt=attempt)
@@ -83,30 +97,84 @@ def fixer_events(
             yield StateChanged(at=at, id=finding.id, state=state, by=Actor.FINISH_TASK, note=note)
 
 
-def drop_conflicting_fixes(answers: list[Answer], ledger: Ledger, reported: Collection[str]) -> list[Answer]:
-    """The answers of a reviewer without those that call a finding fixed which the same review reports."""
-    numbers = {finding.number for finding in ledger if finding.id in reported}
-    return [answer for answer in answers if answer.word != "fixed" or answer.number not in numbers]
+def drop_conflicting_rulings(answers: Sequence[Answer], ledger: Ledger, reported: Collection[str]) -> list[Answer]:
+    """The answers of a reviewer without those that call a finding fixed or withdrawn which the same review reports."""
+    numbers = {finding.number for finding in ledger.findings.values() if ledger.leader(finding.id) in reported}
+    return [answer for answer in answers if answer.word in STANDING or answer.number not in numbers]
 
 
 def reviewer_events(
-    answers: Sequence[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str
+    answers: Sequence[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str, pass_id: str = ""
 ) -> Iterator[LedgerEvent]:
-    """The events that a reviewer's answers ask for: a fix is verified, or a claimed one is refused.
+    """The events that a reviewer's answers ask for.
 
-    What a tool still reports is not fixed, whatever a reviewer says.
+    Any reviewer says whether something is fixed, but what a tool still reports is not. Only one that reported a finding
+    withdraws or lowers it, and only as far as no other reviewer and no tool says the same.
     """
-    for answer, finding in _with_findings(answers, ledger):
-        fixed = answer.word == "fixed"
-        if answer.word == "wrong" or (finding.state.active and not fixed):
+    for answer, finding in _by_finding(answers, ledger, RULINGS):
+        others = _other_votes(finding, by)
+        if answer.word in ("withdrawn", "lowered") and by not in {vote.reviewer for vote in finding.votes}:
             continue
+        ruling = RulingMade(at=at, id=finding.id, by=by, ruling=answer.word, why=answer.why, pass_id=pass_id)
         attempt = FixAttempt(run=run, round=round, by=by, what=answer.why, outcome="not_fixed")
-        if fixed and (tool := finding.still_reported_by):
+        if answer.word == "fixed" and (tool := finding.still_reported_by):
             what = f"says that it is fixed, and {tool} still reports it"
             yield FixAttempted(at=at, id=finding.id, attempt=replace(attempt, what=what, outcome="claimed"))
-            continue
-        state = FindingState.VERIFIED_FIXED if fixed else FindingState.REOPENED
-        note = f"{by} looked again: {answer.why or answer.word.replace('_', ' ')}"
-        yield StateChanged(at=at, id=finding.id, state=state, by=Actor.REVALIDATE, note=note)
-        if not fixed:
-            yield FixAttempted(at=at, id=finding.id, attempt=attempt)
+        elif answer.word == "fixed":
+            note = f"{by} looked again: {answer.why or 'fixed'}"
+            yield ruling
+            yield StateChanged(at=at, id=finding.id, state=FindingState.VERIFIED_FIXED, by=Actor.REVALIDATE, note=note)
+        elif answer.word == "withdrawn":
+            why = answer.why or _dispute(finding)
+            kept = _reason_to_keep(finding, others) or ("" if why else "a withdrawal needs a reason")
+            yield replace(ruling, why="; ".join(filter(None, (why, kept and f"it stays open: {kept}"))))
+            if not kept:
+                state, note = FindingState.FALSE_POSITIVE, f"{by} withdrew it: {why}"
+                yield change_state(finding, state, at=at, by=Actor.REVALIDATE, note=note)
+        else:
+            yield _lower(ruling, finding, answer.severity, others) if answer.word == "lowered" else ruling
+            note = f"{by} looked again: {answer.why or answer.word.replace('_', ' ')}"
+            if finding.state is FindingState.FIX_CLAIMED:
+                yield StateChanged(at=at, id=finding.id, state=FindingState.REOPENED, by=Actor.REVALIDATE, note=note)
+                yield FixAttempted(at=at, id=finding.id, attempt=attempt)
+            elif finding.state is FindingState.UNCERTAIN and _dispute(finding) is not None and not finding.unreadable:
+                yield StateChanged(at=at, id=finding.id, state=FindingState.OPEN, by=Actor.REVALIDATE, note=note)
+
+
+def _dispute(finding: Finding) -> str | None:
+    """Why the last one who worked on a finding calls it wrong; None if nobody does."""
+    last = finding.attempts[-1] if finding.attempts else None
+    return last.what if last and last.outcome == "wrong" else None
+
+
+def _other_votes(finding: Finding, reviewer: str) -> dict[str, Vote]:
+    """The last vote of everyone else who still says that there is a defect, by name."""
+    withdrawn = set[str]()
+    for change in finding.history:
+        if change.what == "ruling" and change.note.startswith("withdrawn"):
+            withdrawn.add(change.by)
+        elif change.what in ("raised", "seen"):
+            withdrawn -= {vote.reviewer for vote in finding.votes if vote.pass_id == change.pass_id}
+    gone = {vote.reviewer for vote in finding.votes if vote.tool} - {finding.still_reported_by}
+    return {vote.reviewer: vote for vote in finding.votes if vote.reviewer not in {reviewer, *withdrawn, *gone}}
+
+
+def _reason_to_keep(finding: Finding, others: Collection[str]) -> str:
+    """Why a finding is not closed although its reviewer withdraws it; empty if nothing keeps it."""
+    if others:
+        return f"also reported by {', '.join(others)}"
+    if finding.system_breaking or finding.gate.by != "policy":
+        return "only a person may dismiss it"
+    return ""
+
+
+def _lower(ruling: RulingMade, finding: Finding, to: Severity | None, others: Mapping[str, Vote]) -> RulingMade:
+    """The ruling with the new severity and gate: not below what others say. Without a milder one it is upheld."""
+    if to is None or to.rank <= finding.severity.rank:
+        return replace(ruling, ruling="upheld")
+    severity = min((to, *(vote.severity for vote in others.values())), key=lambda one: one.rank)
+    by_person = finding.system_breaking or "severity" in finding.ext.get(EDITED, ())
+    if by_person or severity.rank <= finding.severity.rank:
+        return ruling
+    gate = with_gate(replace(finding, severity=severity)).gate if finding.gate.by == "policy" else finding.gate
+    return replace(ruling, severity=severity, gate=gate)

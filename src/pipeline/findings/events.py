@@ -14,10 +14,12 @@ from pipeline.findings.model import (
     FindingState,
     FindingValue,
     FixAttempt,
+    GateDecision,
     Link,
     Observed,
     PassId,
     ReportStatus,
+    Severity,
     Strength,
     Suppression,
     Vote,
@@ -196,6 +198,19 @@ class FixAttempted(_FindingEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class RulingMade(_FindingEvent):
+    """A reviewer ruled on a finding by its number."""
+
+    kind: Literal["ruled"] = "ruled"
+    by: str  # the reviewer
+    ruling: str  # fixed, not_fixed, upheld, withdrawn or lowered
+    why: str = ""
+    severity: Severity | None = None  # the new ones of a finding that was lowered
+    gate: GateDecision | None = None
+    pass_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class DecisionMade(_FindingEvent):
     """Someone decided what to do about it."""
 
@@ -237,6 +252,7 @@ LedgerEvent = Annotated[
     | VotesWithdrawn
     | StateChanged
     | FixAttempted
+    | RulingMade
     | DecisionMade
     | LinkAdded
     | LinkRemoved

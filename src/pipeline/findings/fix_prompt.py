@@ -8,12 +8,14 @@ from itertools import groupby
 
 from pipeline.engine.context import Context
 from pipeline.findings.answers import ANSWER_FORMAT, quote_line
-from pipeline.findings.model import STAGE, Finding, FindingId
+from pipeline.findings.model import STAGE, AutofixClass, Finding, FindingId
 from pipeline.findings.plugin import ReviewKey
 from pipeline.findings.triage import importance
 from pipeline.text import plural
 
 HEADING = "## Findings by file"
+NOT_TO_BE_CHANGED = "## Not to be changed"
+EXISTED_BEFORE = "## Existed before"
 _TITLE_LENGTHS = (160, 120, 80, 60, 40)  # the longest that fits is used for all
 _MAX_DETAILS = 5  # kinds of details of one finding
 _MAX_NAMED = 30  # findings and stages that are named one by one
@@ -41,6 +43,33 @@ def findings_section(findings: Sequence[Finding], room: int, members: Members = 
             room -= len(text) + 1
             lines[finding.id].append(text)
     return _compose(findings, lines, omitted)
+
+
+def fix_section(findings: Sequence[Finding], room: int, members: Members = lambda _: (), *, filtered: int = 0) -> str:
+    """Return what is to be fixed; then what is not, and what existed before; then how many were filtered."""
+    if not findings:
+        return ""
+    older = [finding for finding in findings if not finding.fixable and finding.pre_existing]
+    others = [finding for finding in findings if not finding.fixable and not finding.pre_existing]
+    notes = []
+    if others:
+        about = "Advice, and what a person or the release decides. Do not change code for these, and do not answer."
+        notes.append(f"{NOT_TO_BE_CHANGED}\n\n{about}\n\n{_short_list(others)}")
+    if older:
+        about = "These are older than the change. Leave them as they are, and do not answer."
+        notes.append(f"{EXISTED_BEFORE}\n\n{about}\n\n{_short_list(older)}")
+    if filtered:
+        about = "below the confidence gate or only noted"
+        notes.append(f"{plural(filtered, 'reported item')} {about}. List: awf findings list --filtered")
+    work = [finding for finding in findings if finding.fixable]
+    section = findings_section(work, room - sum(len(note) + 2 for note in notes), members)
+    return "\n\n".join(part for part in (section, *notes) if part)
+
+
+def _short_list(findings: Sequence[Finding]) -> str:
+    lines = [_title_line(finding, _TITLE_LENGTHS[2]) for finding in sorted(findings, key=importance)[:_MAX_NAMED]]
+    more = len(findings) - len(lines)
+    return "\n".join([*lines, *([f"- and {plural(more, 'more finding')}"] if more else [])])
 
 
 def chosen_section(
@@ -78,9 +107,13 @@ def _title_lines(findings: Sequence[Finding], room: int) -> tuple[dict[FindingId
 
 def _compose(findings: Iterable[Finding], lines: Mapping[FindingId, Sequence[str]], omitted: int) -> str:
     parts = [HEADING, "", ANSWER_FORMAT, ""]
-    by_file = sorted(findings, key=lambda finding: (_path(finding), importance(finding)))
-    for path, group in groupby(by_file, key=_path):
-        parts.append(f"### {path or 'no file'}")
+
+    def place(finding: Finding) -> tuple[bool, str]:
+        return finding.autofix_class is not AutofixClass.SAFE_AUTO, _path(finding)
+
+    by_file = sorted(findings, key=lambda finding: (*place(finding), importance(finding)))
+    for (careful, path), group in groupby(by_file, key=place):
+        parts.append(f"### {path or 'no file'}{'' if careful else ' (safe fixes, apply these first)'}")
         parts += [line for finding in group for line in lines[finding.id]]
         parts.append("")
     if omitted:
@@ -102,7 +135,9 @@ def _title_line(finding: Finding, length: int) -> str:
 def _details(finding: Finding, members: Sequence[Finding]) -> Iterator[str]:
     """What is added to a finding's line, in this order if it fits; empty texts for what it does not have."""
     attempts = [" ".join(filter(None, (one.outcome, one.by, one.what))) for one in finding.attempts[-3:]]
-    yield "\n".join(f"    tried: {quote_line(text, 200)}" for text in attempts)
+    rulings = [f"{change.by} {change.note}" for change in finding.history if change.what == "ruling"]
+    lines = [f"    tried: {quote_line(text, 200)}" for text in attempts]
+    yield "\n".join([*lines, *(f"    ruled: {quote_line(text, 200)}" for text in rulings[-1:])])
     yield f"    fix: {quote_line(finding.fix, 600)}" if finding.fix else ""
     # The report of a stage that failed has the whole text.
     told = not finding.impact or STAGE in finding.fingerprints

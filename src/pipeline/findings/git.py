@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,16 +190,27 @@ def is_tree(name: object) -> bool:
     return isinstance(name, str) and _OBJECT_NAME.fullmatch(name) is not None
 
 
-def stat_of(directory: Path, environ: Mapping[str, str], old: str, new: str) -> str:
-    """The size of the change to each file, and the sum in the last line; empty when nothing changed."""
+def stat_of(directory: Path, environ: Mapping[str, str], old: str, new: str, paths: Sequence[str] = ()) -> str:
+    """The size of the change to each file, and the sum in the last line; empty when nothing changed.
+
+    With `paths`, from the root of the repository, only the change below those.
+    """
     options = ("--stat=100", f"--stat-count={_MAX_STAT_FILES}")
-    return run_git(directory, environ, *_DIFF, *options, old, new, "--", *_work_paths()).rstrip()
+    return run_git(directory, environ, *_DIFF, *options, old, new, "--", *_work_paths(paths)).rstrip()
 
 
-def patch_of(directory: Path, environ: Mapping[str, str], old: str, new: str) -> str:
+def patch_of(directory: Path, environ: Mapping[str, str], old: str, new: str, paths: Sequence[str] = ()) -> str:
     """Every changed line with its context; binary files are only named."""
     options = ("-U3", "--src-prefix=a/", "--dst-prefix=b/")
-    return run_git(directory, environ, *_DIFF, *options, old, new, "--", *_work_paths()).rstrip()
+    return run_git(directory, environ, *_DIFF, *options, old, new, "--", *_work_paths(paths)).rstrip()
+
+
+def changed_names(
+    directory: Path, environ: Mapping[str, str], old: str, new: str, paths: Sequence[str] = ()
+) -> list[str]:
+    """The names of the files that differ, from the root of the repository."""
+    options = ("--name-only", "--no-renames", "-z")
+    return run_git(directory, environ, *_DIFF, *options, old, new, "--", *_work_paths(paths)).split("\0")[:-1]
 
 
 def files_changed(directory: Path, environ: Mapping[str, str], old: str, new: str) -> bool:
@@ -213,9 +224,10 @@ def delete_ref(directory: Path, environ: Mapping[str, str], ref: str) -> None:
     query_git(directory, environ, "update-ref", "-d", ref)
 
 
-def _work_paths() -> tuple[str, ...]:
-    """Git's pathspecs for everything but the files in which awf shows findings."""
-    return (":(top)", *(f":(exclude,top,glob)**/{name}/**" for name in VIEWS))
+def _work_paths(paths: Sequence[str] = ()) -> tuple[str, ...]:
+    """Git's pathspecs for everything, or what is below some paths, but the files in which awf shows findings."""
+    included = [f":(top,literal){path}" for path in paths] or [":(top)"]
+    return (*included, *(f":(exclude,top,glob)**/{name}/**" for name in VIEWS))
 
 
 def main_checkout(start: Path) -> Path:

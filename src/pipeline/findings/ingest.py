@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pipeline.findings.answers import STANDING
 from pipeline.findings.cluster import cluster
-from pipeline.findings.events import Disposition, ItemOutcome, LedgerEvent, Pass, PassRecorded
+from pipeline.findings.events import Disposition, ItemOutcome, LedgerEvent, Pass, PassRecorded, RulingMade
 from pipeline.findings.evidence import RepositoryFiles, check_evidence, named_places
 from pipeline.findings.fingerprints import add_fingerprints
 from pipeline.findings.ledger import Ledger, joined_to
@@ -81,6 +82,8 @@ def ingest(
     matching = match(tuple(ledger.findings.values()), drafts, maps)
     answers = tuple(respond(ledger, frozenset(ledger.leader(one.known) for one in matching.matches)))
     ledger = ledger.extended(answers)
+    ruled = {event.id for event in answers if isinstance(event, RulingMade)}
+    matching = replace(matching, unseen=tuple(id for id in matching.unseen if ledger.leader(id) not in ruled))
     drafts, matching = _with_findings_of_this_round(drafts, matching, ledger, passed)
     dismissed = dismissed_drafts(ledger, matching.matches, drafts, at)
     decisions = decide(drafts, _leaders(drafts, matching, ledger, dismissed), dismissed)
@@ -95,8 +98,12 @@ def ingest(
     kept = (index for index in range(len(decisions.drafts)) if decisions.is_kept(index))
     leading = [index for index in kept if index not in decisions.leaders]
     leading.sort(key=lambda index: rank(decisions.whole(index)))
-    passed = replace(passed, finding_ids=tuple(dict.fromkeys(found[index].id for index in leading)))
+    reported = [found[index].id for index in leading]
     shown = tuple(found[index] for index in leading if index not in dismissed)
+    standing = (event for event in answers if isinstance(event, RulingMade) and event.ruling in STANDING)
+    ids = {finding.id for finding in shown}
+    shown += tuple(ledger.findings[event.id] for event in standing if event.id not in ids)
+    passed = replace(passed, finding_ids=tuple(dict.fromkeys((*reported, *(finding.id for finding in shown)))))
     return IngestResult(passed, (*answers, PassRecorded(at=at, assessment=passed), *events), shown)
 
 

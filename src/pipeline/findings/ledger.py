@@ -14,9 +14,11 @@ from pipeline.errors import AwfError
 from pipeline.findings.events import (
     Coverage,
     DecisionMade,
+    Disposition,
     FieldsEdited,
     FindingRaised,
     FixAttempted,
+    ItemOutcome,
     LedgerEvent,
     LinkAdded,
     LinkRemoved,
@@ -24,6 +26,7 @@ from pipeline.findings.events import (
     Pass,
     PassRecorded,
     ReportedAgain,
+    RulingMade,
     StateChanged,
     VotesWithdrawn,
     decode_event,
@@ -265,6 +268,20 @@ def apply_line(ledger: Ledger, number: int, line: str) -> None:
         ) from error
 
 
+def hidden_items(ledger: Ledger, run: str = "") -> list[tuple[Pass, ItemOutcome]]:
+    """What the gate filtered or demoted in the last passes of a run, or of the last run or import."""
+    hidden = (Disposition.FILTERED, Disposition.DEMOTED)
+    return [(one, item) for one in last_passes(ledger, run) for item in one.entries if item.disposition in hidden]
+
+
+def last_passes(ledger: Ledger, run: str = "") -> list[Pass]:
+    """The last pass of each stage of a run; without one, of the run that made the last pass, or that pass alone."""
+    run = run or (ledger.last.run if ledger.last else "")
+    if not run:
+        return [ledger.last] if ledger.last else []
+    return list({one.stage: one for one in ledger.passes.values() if one.run == run}.values())
+
+
 def joined_to(finding: Finding) -> str:
     """The id of the finding that another is joined to; empty when there is none."""
     return next((link.to for link in finding.links if link.kind == DUPLICATE_OF), "") if finding.links else ""
@@ -297,15 +314,19 @@ def _apply_to(finding: Finding, event: LedgerEvent) -> Finding:
         case FixAttempted(attempt=attempt):
             update = {"attempts": (*finding.attempts, attempt)}
             return _with_history(finding, event.at, "attempt", update, by=attempt.by, note=attempt.outcome)
+        case RulingMade(ruling=ruling):
+            update = {name: value for name in ("severity", "gate") if (value := getattr(event, name))}
+            note = f"{ruling}: {event.why}" if event.why else ruling
+            return _with_history(finding, event.at, "ruling", update, by=event.by, note=note, pass_id=event.pass_id)
         case DecisionMade(decision=decision):
             update = {"decisions": (*finding.decisions, decision)}
             return _with_history(finding, event.at, "decision", update, by=decision.by, note=decision.action)
-        case LinkAdded(link=link):
-            update = {"links": (*finding.links, link)}
-            return _with_history(finding, event.at, "linked", update, note=f"{link.kind} {link.to}")
-        case LinkRemoved(link=link):
-            update = {"links": tuple(one for one in finding.links if (one.kind, one.to) != (link.kind, link.to))}
-            return _with_history(finding, event.at, "unlinked", update, note=f"{link.kind} {link.to}")
+        case LinkAdded(link=link) | LinkRemoved(link=link):
+            others = (one for one in finding.links if (one.kind, one.to) != (link.kind, link.to))
+            what, links = "linked", (*finding.links, link)
+            if isinstance(event, LinkRemoved):
+                what, links = "unlinked", tuple(others)
+            return _with_history(finding, event.at, what, {"links": links}, note=f"{link.kind} {link.to}")
         case FieldsEdited(changes=changes):
             update = {"updated_at": finding.updated_at}  # if the edit was refused, only the history mentions it
             if changes:

@@ -37,6 +37,7 @@ _REPLACED = 0.6  # how similar a line must be to be what replaced another, where
 _MAX_MOVED = 10_000  # lines of a file that is compared with others of the same name
 _NAMESAKES = 20  # that it is compared with
 _COMMON = 3  # lines that make them one file
+_MERGED = 0.1  # of the lines of a deleted file that are now in another one
 _DISPUTED = 200  # moved files of which git is asked again
 _TESTS = re.compile(r"(?:^|[/_.-])(?:tests?|spec|fixtures?|testdata)(?:[/_.-]|$)", re.IGNORECASE)
 
@@ -168,12 +169,20 @@ def similarity(one: str, other: str) -> float:
 
 def parse_diff(diff: str, keep: Collection[str] | None = None) -> LineMap:
     """The maps in the output of `git diff`; the text of hunks is kept for the file names in `keep`, None for all."""
-    found = list(_DiffReader(diff.split("\n"), keep).files())
+    text = diff.split("\n")
+    found = list(_DiffReader(text, keep).files())
+    found = [*found, *_pair_namesakes(found)]
+    kept = {old for old, new, _ in found if new}
+    lost = {old: hunks[0].old for old, new, hunks in found if not new and old not in kept and hunks and hunks[0].old}
     files: dict[str, FileMap] = {}
     origins: dict[str, FileMap] = {}
-    for old, new, hunks in (*found, *_pair_namesakes(found)):
-        if old:
-            files[old] = FileMap(new, hunks, _moved_lines(hunks)) if new else FileMap("")
+    for old, new, hunks in _merge(lost, _DiffReader(text, None).files()) if lost else ():
+        files[old] = FileMap(new, hunks, _moved_lines(hunks))
+    for old, new, hunks in found:
+        if old and new:
+            files[old] = FileMap(new, hunks, _moved_lines(hunks))
+        elif old:
+            files.setdefault(old, FileMap(""))
         if new:
             origins[new] = FileMap(old, tuple(hunk.reversed() for hunk in hunks))
     return LineMap(files, origins)
@@ -214,6 +223,30 @@ def _pair_namesakes(found: Sequence[_FileDiff]) -> Iterator[_FileDiff]:
         if common >= _COMMON and taken.isdisjoint((old, new)):
             taken.update((old, new))
             yield old, new, tuple(_align(deleted[old], texts[new]))
+
+
+def _merge(lost: Mapping[str, Sequence[str]], found: Iterable[_FileDiff]) -> Iterator[_FileDiff]:
+    """Deleted files, each with the file into which most of its lines were written.
+
+    Lines that were written into more than two files, such as a licence, tell nothing.
+    """
+    texts = {old: {text for line in lines if len(text := squeeze(line)) >= _SHORTEST} for old, lines in lost.items()}
+    written = {new: hunks for _, new, hunks in found if new}
+    places = {text: set[str]() for gone in texts.values() for text in gone}
+    for new, hunks in written.items():
+        for text in (squeeze(line) for hunk in hunks for line in hunk.new):
+            if text in places:
+                places[text].add(new)
+    for old, lines in lost.items():
+        shared = Counter(new for text in texts[old] if len(places[text]) <= 2 for new in places[text])
+        likely = [new for new, common in shared.items() if common >= max(_COMMON, _MERGED * len(texts[old]))]
+        new = max(likely, key=lambda new: (_nearness(old, new)[0], shared[new], new), default="")
+        size = max((hunk.new_start + hunk.new_size for hunk in written.get(new, ())), default=0)
+        if new and max(size, len(lines)) <= _MAX_MOVED:
+            after = [""] * size  # what the file already had is not in the diff
+            for hunk in written[new]:
+                after[hunk.new_start - 1 : hunk.new_start - 1 + hunk.new_size] = hunk.new
+            yield old, new, tuple(_align(lines, after))
 
 
 def _nearness(old: str, new: str) -> tuple[bool, float]:

@@ -1,15 +1,14 @@
 """Which finding of a pass is which known one: by a name they share, or else by where they are and what they claim.
 
-Every draft is at most one known finding and every known finding at most one draft. What fits two equally well is new: a
-duplicate can be merged by hand, a defect that was taken for another is lost.
+Every draft is at most one known finding and every known finding at most one draft. What fits two about as well is new:
+a duplicate can be merged by hand, a defect that was taken for another is lost.
 """
 
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
 from sys import intern
 
 from pipeline.findings.fingerprints import (
@@ -19,7 +18,6 @@ from pipeline.findings.fingerprints import (
     VERDICT,
     WINDOW,
     content_words,
-    likeness,
     norm_quote,
     symbol_of,
 )
@@ -28,10 +26,15 @@ from pipeline.findings.model import Category, Finding, FindingId, Strength
 from pipeline.findings.scales import default_category
 
 REACH = 3  # lines that a reviewer may be off
-ENOUGH = 1.3  # what place and claim must add up to; measured on histories of real code (docs/benchmarks.md)
+ENOUGH = 1.5  # what place, claim and category must add up to; measured on histories of real code (docs/benchmarks.md)
 
 _COMPARED = 16  # drafts of one place or text that a known finding is compared with: nothing here is quadratic
 _LEAST_PLACE = 0.5  # below it there are hints only
+_CLEAR = 0.1  # how much better a match is than the next best
+_WORD = 0.36  # what a common word of two short texts counts
+_OTHERS = 0.4  # how much of that, of two reviewers: on one line they often use the same words for two defects
+_CATEGORY = {True: 0.25, False: -0.1}  # whether both chose the same one
+_VOCABULARY = 150  # words that reviewers choose from, as far as chance is concerned
 _LONG = 24  # characters of a line that is the same one in another file
 _TITLES = 4  # the latest, of those that it was reported under
 _POSITION = re.compile(r"-[0-9a-f]{8}-\d+(?:-\d+)?$")  # how the id of a verdict file ends
@@ -77,7 +80,7 @@ class MatchFeatures:
     sources: frozenset[str]
     category: Category | None  # None where nobody chose it
     titles: tuple[frozenset[str], ...]  # the words of each
-    said: frozenset[str]  # the words of title and impact
+    said: frozenset[str]  # the words of title, impact and fix
     line_words: frozenset[str]
     active: bool
 
@@ -101,7 +104,7 @@ def match(known: Sequence[Finding], drafts: Sequence[Finding], maps: Mapping[str
         after = [_of_draft(index, drafts[at]) for index, at in enumerate(new) if index not in taken[1]]
         left = ((index, finding) for index, finding in enumerate(old) if index not in same)
         before = list(_of_known(left, after, maps or {}))
-        pairs = [*_assign(_named(before, after), taken, tied=True), *_assign(_scored(before, after), taken)]
+        pairs = [*_assign(_named(before, after), taken), *_assign(_scored(before, after), taken)]
         found += [Match(new[pair.draft], old[pair.known].id, pair.strength) for pair in pairs]
     found.sort(key=lambda one: one.draft)
     sure = tuple(one for one in found if one.strength is not Strength.FUZZY)
@@ -178,43 +181,37 @@ def _compare(one: MatchFeatures, draft: MatchFeatures) -> _Pair | None:
     """A pair that may be one defect, as a match or as a doubt; None for two that have nothing to do with each other.
 
     Place and claim count up to 1 each: the very line is not enough without a claim that agrees, nor the very title
-    without a place. A common source, or a category that a reviewer chose, tips the scales.
+    without a place. One common word of a short title takes the very line and a category that the reviewer chose twice.
     """
     claim = _claim(one, draft)
     place, strength = _place(one, draft) if claim else (0.0, Strength.FUZZY)
     if not place:
         return None
     chosen = one.category is not None and draft.category is not None
-    category = 0.0 if not chosen else 0.1 if one.category == draft.category else -0.2
-    score = place + claim + category + 0.1 * _share_source(one, draft)
+    score = round(place + claim + (_CATEGORY[one.category == draft.category] if chosen else 0.0), 6)
     if place < _LEAST_PLACE or score < ENOUGH:
         strength = Strength.FUZZY
     away = abs(one.line - draft.line)
-    ranked = (float(strength is not Strength.FUZZY), round(score, 6), float(one.active), -float(away))
+    ranked = (float(strength is not Strength.FUZZY), score, float(one.active), -float(away))
     return _Pair(ranked, one.index, draft.index, strength)
 
 
 def _claim(one: MatchFeatures, draft: MatchFeatures) -> float:
     """How much two say the same, from 0 to 1. Names that are in the code of the line say nothing of the defect.
 
-    A reviewer that sees a defect again repeats part of its title. Two reviewers that see two defects on one line often
-    share a few words as well, so of them more is asked.
+    Titles decide. The rest can only cast doubt on them: some reviewers give the same reason for everything.
     """
     code = one.line_words | draft.line_words
-    titles = [(title - code, other - code) for title in one.titles for other in draft.titles]
     if any(title == other for title in one.titles for other in draft.titles):
         return 1.0
-    if not any(title & other for title, other in titles):
-        return 0.0
-    if _share_source(one, draft):
-        return max(_repeated(title, other) for title, other in titles)
-    whole = likeness(one.said - code, draft.said - code)
-    return max(0.75 * whole, *(0.6 * likeness(title, other) for title, other in titles))
+    title = max((_common(title - code, other - code) for title in one.titles for other in draft.titles), default=0.0)
+    words = min(title, (title + _common(one.said - code, draft.said - code)) / 2)
+    return min(1.0, _WORD * words * (1.0 if _share_source(one, draft) else _OTHERS))
 
 
-def _repeated(title: frozenset[str], other: frozenset[str]) -> float:
-    shared = len(title & other)
-    return shared / min(len(title), len(other)) * (1.0 if shared > 1 else 0.75) if shared else 0.0
+def _common(words: frozenset[str], others: frozenset[str]) -> float:
+    """How many words two texts share. The longer they are, the more of them are chance."""
+    return len(words & others) / (1 + len(words) * len(others) / _VOCABULARY)
 
 
 def _share_source(one: MatchFeatures, draft: MatchFeatures) -> bool:
@@ -226,26 +223,24 @@ def _place(one: MatchFeatures, draft: MatchFeatures) -> tuple[float, Strength]:
     """How surely two are at the same place, from 0 to 1, and by what."""
     around = _overlap(one, draft)
     same_text = bool(one.text) and one.text == draft.text
-    unique = one.once and draft.once and one.distinctive
+    once = one.once and draft.once
+    repeated = 0.1 * bool(one.window and draft.window and not once)  # of equal lines a reviewer may mean another
     if one.path != draft.path:
-        moved = same_text and around >= (0.25 if unique and len(one.text) >= _LONG else 0.5)
-        return (0.6 + 0.3 * around, Strength.CONTENT) if moved else (0.0, Strength.FUZZY)
+        moved = same_text and around >= (0.25 if once and len(one.text) >= _LONG else 0.5)
+        return (0.7 + 0.2 * around, Strength.CONTENT) if moved else (0.0, Strength.FUZZY)
     hint = around >= 0.5 or (one.symbol and one.symbol == draft.symbol) or (one.loose and one.loose == draft.loose)
     found = [(0.4 if hint else 0.0, Strength.FUZZY)]
-    if one.quotes & draft.quotes:
-        found.append((0.8 + 0.1 * around, Strength.CONTENT))
     away = abs(one.line - draft.line)
-    if same_text and unique:
+    if one.traced is not None and away <= REACH and one.line and draft.line:
+        alike = 1.0 if one.traced == 1 else max(one.traced, around, similarity(one.text, draft.text))
+        found.append((1.0 - 0.5 * (1 - alike) ** 2 - 0.1 * away - repeated, Strength.MAPPED))
+    if one.quotes & draft.quotes:
+        found.append((0.9 + 0.1 * around - repeated, Strength.CONTENT))
+    if same_text and once and one.distinctive:
         found.append((0.95, Strength.CONTENT))
     elif same_text and around >= (0.25 if one.distinctive else 0.5):
-        elsewhere = one.traced == 1 and away > REACH and around < 0.75
+        elsewhere = one.traced == 1 and away > REACH
         found.append((0.4 if elsewhere else 0.5 + 0.4 * around, Strength.CONTENT))
-    if one.traced is not None and away <= REACH and one.line and draft.line:
-        if one.traced == 1:
-            found.append((1.0 - 0.1 * away, Strength.MAPPED))
-        else:
-            alike = max(one.traced, around, similarity(one.text, draft.text))
-            found.append((0.5 + 0.5 * alike - 0.05 * away, Strength.MAPPED))
     return max(found, key=lambda one: one[0])
 
 
@@ -255,21 +250,31 @@ def _overlap(one: MatchFeatures, draft: MatchFeatures) -> float:
     return (one.window & draft.window).total() / longest if longest else 0.0
 
 
-def _assign(pairs: Iterable[_Pair], taken: tuple[set[int], set[int]], *, tied: bool = False) -> Iterator[_Pair]:
-    """One partner for each, best score first. Of a tie nobody is taken, but the first with `tied`, or for a doubt."""
+def _assign(pairs: Iterable[_Pair], taken: tuple[set[int], set[int]]) -> Iterator[_Pair]:
+    """One partner for each, best score first; a doubt where another that is free fits nearly as well."""
     known, drafts = taken
     ranked = sorted(set(pairs), key=lambda pair: (tuple(-part for part in pair.score), pair.known, pair.draft))
-    for _, group in groupby(ranked, key=lambda pair: pair.score):
-        free = [pair for pair in group if pair.known not in known and pair.draft not in drafts]
-        olds, news = Counter(pair.known for pair in free), Counter(pair.draft for pair in free)
-        for pair in free:
-            first = tied or pair.strength is Strength.FUZZY
-            if first and (pair.known in known or pair.draft in drafts):
-                continue
-            if first or olds[pair.known] == news[pair.draft] == 1:
-                yield pair
-            known.add(pair.known)
-            drafts.add(pair.draft)
+    fits = defaultdict[tuple[str, int], list[_Pair]](list)
+    for pair in ranked:
+        fits["known", pair.known].append(pair)
+        fits["draft", pair.draft].append(pair)
+    for pair in ranked:
+        if pair.known in known or pair.draft in drafts:
+            continue
+        others = (*fits["known", pair.known], *fits["draft", pair.draft])
+        free = [other for other in others if other.known not in known and other.draft not in drafts]
+        known.add(pair.known)
+        drafts.add(pair.draft)
+        close = any(_is_rival(pair, other) for other in free)
+        yield replace(pair, strength=Strength.FUZZY) if close else pair
+
+
+def _is_rival(pair: _Pair, other: _Pair) -> bool:
+    """Whether a match is not clearly better than another. No name is doubted, nor what is open for what is settled."""
+    if other == pair or not {pair.strength, other.strength}.isdisjoint((Strength.EXACT, Strength.FUZZY)):
+        return False
+    (_, score, active, _), (_, next_score, next_active, _) = pair.score, other.score
+    return next_active >= active and score - next_score < _CLEAR
 
 
 class _Groups:
@@ -337,7 +342,7 @@ def _features(index: int, finding: Finding, path: str, line: int, traced: float 
         sources=frozenset(finding.sources),
         category=finding.category if chosen else None,
         titles=tuple(dict.fromkeys(words for title in titles if (words := content_words((title,))))),
-        said=content_words((*titles[:1], finding.impact)) if titles else frozenset(),
+        said=content_words((*titles[:1], finding.impact, finding.fix or "")) if titles else frozenset(),
         line_words=content_words((text,)),
         active=finding.state.active,
     )

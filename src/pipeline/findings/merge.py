@@ -281,10 +281,10 @@ def decide(drafts: Sequence[Finding], leaders: Mapping[int, int], dismissed: Map
             result = Disposition.MERGED, f"clustered with {_name(drafts[leaders[index]])}"
         outcomes.append(result)
     return Decisions(
-        drafts=tuple(_gated(finding) for finding in drafts),
+        drafts=tuple(with_gate(finding) for finding in drafts),
         outcomes=tuple(outcomes),
         leaders=leaders,
-        clusters={leader: _gated(finding) for leader, finding in clusters.items()},
+        clusters={leader: with_gate(finding) for leader, finding in clusters.items()},
         dismissed=dismissed,
     )
 
@@ -307,7 +307,7 @@ def outcome(finding: Finding) -> tuple[Disposition, str]:
     return Disposition.SURVIVING, "kept"
 
 
-def _gated(finding: Finding) -> Finding:
+def with_gate(finding: Finding) -> Finding:
     """The finding with the decision whether it blocks the change."""
     must = finding.unreadable or (
         finding.severity.rank <= Severity.HIGH.rank

@@ -151,9 +151,6 @@ class Owner(StrEnum):
     RELEASE = "release"
 
 
-_PEOPLE = (Owner.HUMAN, Owner.RELEASE)
-
-
 class Strength(StrEnum):
     """How certain it is that a finding of this pass is a known one, most certain first."""
 
@@ -287,7 +284,7 @@ class Change(FindingValue):
     """One line of a finding's history."""
 
     at: str
-    what: str  # raised, seen, absent, withdrawn, state, attempt, decision, edited, merged, split, linked
+    what: str  # raised, seen, absent, withdrawn, state, attempt, ruling, decision, edited, merged, split, linked
     state: FindingState | None = None  # the new one, if it changed
     by: str = ""
     note: str = ""
@@ -364,16 +361,18 @@ class Finding(FindingValue):
         return ""
 
     @property
+    def fixable(self) -> bool:
+        """Whether a fixer is to change code for it: it is not advice, older than the change, or a person's to decide.
+
+        What cannot be read counts, and so does what endangers the whole system, whoever is to decide.
+        """
+        noted = self.autofix_class is AutofixClass.ADVISORY or self.owner in (Owner.HUMAN, Owner.RELEASE)
+        return bool(self.unreadable) or not (self.pre_existing or (noted and not self.system_breaking))
+
+    @property
     def may_be(self) -> tuple[str, ...]:
         """The ids of findings that may be the same, unconfirmed."""
         return tuple(link.to for link in self.links if link.kind == MAY_BE) if self.links else ()
-
-    @property
-    def to_be_fixed(self) -> bool:
-        """Whether it asks for a change now: it is of this change, not mere advice, and not left to people by all."""
-        left = all(vote.owner in _PEOPLE for vote in self.votes) if self.votes else self.owner in _PEOPLE
-        advice = self.autofix_class is AutofixClass.ADVISORY
-        return bool(self.unreadable) or not (self.pre_existing or advice or left)
 
     @property
     def failures(self) -> str:
@@ -464,6 +463,16 @@ class UnreadableItem:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """What an agent says about one finding, by its number."""
+
+    number: int
+    word: str  # fixed, not_fixed; of a fixer also wrong, of a reviewer upheld, withdrawn or lowered
+    why: str = ""
+    severity: Severity | None = None  # what a finding is lowered to
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ReviewerReport:
     """Everything one source returned in one pass. Every item is a raw finding or unreadable: none is missing."""
 
@@ -476,6 +485,7 @@ class ReviewerReport:
     verdict: str = ""  # on the whole change: SHIP, SHIP-WITH-TICKETS or BLOCK
     argument: str = ""  # for the verdict
     patterns: tuple[Mapping[str, str], ...] = ()  # what it found worth repeating
+    rulings: tuple[Answer, ...] = ()  # on findings that it was given by number
     problem: str = ""  # what is wrong with the whole answer
     covered: tuple[str, ...] | None = None  # the paths it looked at; None: unknown
     checked: frozenset[str] | None = None  # the tool's ids of what it checked, such as tests; None: all it knows

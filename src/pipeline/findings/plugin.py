@@ -129,8 +129,10 @@ class ReviewFindings:
 
         def render(room: int) -> str:
             if chosen:
-                return self._findings().fix_prompt(context, room)
-            return self._loaded.fix_prompt(context, room) if self._loaded and any(finding_ids(context)) else ""
+                return self._findings().fix_prompt(context, room, job.run_id)
+            return (
+                self._loaded.fix_prompt(context, room, job.run_id) if self._loaded and any(finding_ids(context)) else ""
+            )
 
         return Worklist(render, path, replaces_reports=chosen)
 

@@ -95,6 +95,7 @@ def _add(first: ReviewerReport, second: ReviewerReport) -> ReviewerReport:
         unreadable=tuple(replace(item, input_id=next(ids)) for item in items),
         residual_risks=tuple(dict.fromkeys((*first.residual_risks, *second.residual_risks))),
         testing_gaps=tuple(dict.fromkeys((*first.testing_gaps, *second.testing_gaps))),
+        rulings=(*first.rulings, *second.rulings),
     )
 
 

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from pipeline.errors import AwfError
+from pipeline.findings.answers import STANDING
 from pipeline.findings.events import Pass
 from pipeline.findings.fingerprints import content_words
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import STAGE, Change, Finding, FindingState, Strength
 from pipeline.findings.transitions import CAUSED, ReviewScope
 
-STALL_LIMIT = 2  # refuted fixes of one finding, or rounds in a row in which fixes caused findings
+STALL_LIMIT = 2  # refuted fixes or upheld disputes of one finding, or rounds in a row in which fixes caused findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def _round(
         return any(scope.expects(finding, path) for scope in scopes)
 
     new = {one for one, change in changes if change.what == "raised"}
-    seen = {one for one, change in changes if change.what == "seen"}
+    seen = {one for one, change in changes if change.what == "seen" or _is_upheld(change)}
     reopened = [(one, change) for one, change in changes if change.state is FindingState.REOPENED]
     regressed = {one for one, change in reopened if change.note.startswith("regression")}
     resolved = {one for one in before - seen - new if one not in known or expected(known[one])}
@@ -101,6 +102,8 @@ def _stall_signals(ledger: Ledger, run: str) -> Iterator[str]:
             continue
         if (times := _refuted_fixes(finding, began)) >= STALL_LIMIT:
             yield f"finding #{finding.number} was claimed to be fixed and was not, {times} times"
+        if (times := _upheld_disputes(finding, began)) >= STALL_LIMIT:
+            yield f"finding #{finding.number} was disputed and upheld {times} times; a person has to decide"
         if finding.number in last.regressed:
             yield f"finding #{finding.number} was fixed and came back"
     causes = [_causes(one, ledger) for one in found[-STALL_LIMIT:]]
@@ -127,6 +130,24 @@ def _refuted_fixes(finding: Finding, began: str) -> int:
         times += claimed and change.state is FindingState.REOPENED
         claimed = change.state is FindingState.FIX_CLAIMED and (claimed or not change.pass_id)
     return times
+
+
+def _upheld_disputes(finding: Finding, began: str) -> int:
+    """How often a fixer called it wrong and the next review upheld it or reported it again, since the run began."""
+    times, disputed = 0, False
+    for change in finding.history:
+        if change.at < began:
+            continue
+        if change.what == "attempt" and change.note == "wrong":
+            disputed = True
+        elif disputed and (change.what == "seen" or _is_upheld(change)):
+            times, disputed = times + (not change.note.startswith("lowered")), False
+    return times
+
+
+def _is_upheld(change: Change) -> bool:
+    """Whether a reviewer ruled that the defect is still in the code."""
+    return change.what == "ruling" and change.note.partition(":")[0] in STANDING
 
 
 def _is_one_defect(finding: Finding) -> bool:

@@ -11,19 +11,20 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pipeline.engine.context import Append, Context, Delete, Hold, Key, Operation, Set
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.ports import Assessment, Job, LedgerLine
 from pipeline.engine.state import State
-from pipeline.findings.answers import Answer, drop_conflicting_fixes, fixer_events, read_answers, reviewer_events
+from pipeline.findings.answers import drop_conflicting_rulings, fixer_events, read_answers, reviewer_events
 from pipeline.findings.events import Disposition, FieldsEdited, LedgerEvent, Pass, encode_event
-from pipeline.findings.fix_prompt import chosen_section, findings_section
+from pipeline.findings.fix_prompt import chosen_section, fix_section
 from pipeline.findings.formats.view_edits import ViewEdits
 from pipeline.findings.git import GitRefusedError, TreeSnapshots, files_changed, read_checkout, review_end, review_start
 from pipeline.findings.ingest import IngestResult, ingest, new_pass_id
-from pipeline.findings.ledger import Ledger, LedgerStore, open_findings
-from pipeline.findings.model import FindingId, Gate, ReportStatus, ReviewerReport
+from pipeline.findings.ledger import Ledger, LedgerStore, hidden_items, open_findings
+from pipeline.findings.model import Answer, FindingId, Gate, ReportStatus, ReviewerReport
 from pipeline.findings.plugin import (
     NOTHING_OPEN,
     NOTHING_SAID,
@@ -40,6 +41,7 @@ from pipeline.findings.reports import (
     read_report_again,
     report_in_answers,
     report_in_file,
+    reviewer_of,
     with_failure,
 )
 from pipeline.findings.rounds import stall_reason
@@ -133,7 +135,7 @@ class RunFindings:
         """Keep what was decided at a visit until its stage is done: what gives the events, once the time is known."""
         self._visits[stage, visit].decisions = decisions
 
-    def fix_prompt(self, context: Context, room: int) -> str:
+    def fix_prompt(self, context: Context, room: int, run: str) -> str:
         """The open findings that reports refer to, for an agent, in at most `room` characters.
 
         After a triage these are the findings that were chosen, by whichever reviewer.
@@ -144,7 +146,8 @@ class RunFindings:
         left = [finding for finding in ledger if finding.state.needs_attention]
         if ReviewKey.CHOSEN in context:
             return chosen_section(left, context, wanted, room, ledger.members)
-        return findings_section([finding for finding in left if finding.id in wanted], room, ledger.members)
+        found = [finding for finding in left if finding.id in wanted]
+        return fix_section(found, room, ledger.members, filtered=len(hidden_items(ledger, run)))
 
     def after_branch(self, stage: BaseStage, visit: int) -> Iterator[Operation]:
         """What is recorded with a branch: what it was given to look at, and what it answered."""
@@ -283,7 +286,7 @@ class RunFindings:
             coded=sum(state.visits.get(one.id, 0) for one in state.workflow.stages if _writes_code(one)),
             ext={RECORD: {TREE_CHANGED: True}} if data.changed else {},
         )
-        respond = partial(self._answer_events, stage, visit, state, said, at)
+        respond = partial(self._answer_events, stage, visit, state, [*said, *report.rulings], at, pass_id=passed.id)
         return ingest([report], ledger, passed, root, self._environ, _iso(at), respond)
 
     def _answer_events(
@@ -295,12 +298,14 @@ class RunFindings:
         at: float,
         ledger: Ledger,
         reported: frozenset[str],
+        pass_id: str = "",
     ) -> Iterator[LedgerEvent]:
         """What a stage says of findings by their numbers. A review that reports one cannot call it fixed."""
-        if is_review(stage):
-            said = drop_conflicting_fixes(said, ledger, reported)
-        events = reviewer_events if is_review(stage) else fixer_events
-        yield from events(said, ledger, run=state.run_id, round=visit, by=stage.id, at=_iso(at))
+        given: dict[str, Any] = {"run": state.run_id, "round": visit, "at": _iso(at)}
+        if not is_review(stage):
+            return fixer_events(said, ledger, by=stage.id, **given)
+        said = drop_conflicting_rulings(said, ledger, reported)
+        return reviewer_events(said, ledger, by=reviewer_of(stage), pass_id=pass_id, **given)
 
     def _start(self, stage: BaseStage, visit: int, state: State, at: float) -> ReviewStart:
         if not is_asked_for_findings(stage):  # its failure is recognised by its name
@@ -359,7 +364,7 @@ class RunFindings:
     def _count(self, state: State, context: Context) -> Iterator[Operation]:
         """How many findings of this run are open, and how many each stage wants to be fixed, if that changed."""
         found = open_findings(self.ledger(), state.run_id)
-        wanted = [finding for finding in found if finding.to_be_fixed]
+        wanted = [finding for finding in found if finding.fixable]
         stages = Counter(
             stage for finding in wanted for stage in {vote.stage for vote in finding.votes if vote.run == state.run_id}
         )
@@ -380,7 +385,7 @@ def assess(result: IngestResult) -> Assessment:
 
     Advice, what is left to people, and what existed before fail no review.
     """
-    counting = [finding for finding in result.findings if finding.to_be_fixed]
+    counting = [finding for finding in result.findings if finding.fixable]
     unread = [item for item in result.passed.entries if item.disposition is Disposition.REJECTED]
     failed = unread or not result.passed.coverage.complete
     reasons = []
@@ -388,6 +393,8 @@ def assess(result: IngestResult) -> Assessment:
         must, first = sum(finding.gate.value is Gate.MUST for finding in counting), counting[0]
         where = f" ({first.location.path_line})" if first.location and first.location.start else ""
         reasons.append(f"{must} to be fixed, {len(counting) - must} suggested; first: {first.title}{where}")
+    if others := len(result.findings) - len(counting):
+        reasons.append(f"{others} not to be changed: advice, older than the change, or for a person to decide")
     if unread:
         one = unread[0]
         reasons.append(f"{len(unread)} could not be used; {one.input_id} {one.title!r}: {one.reason}")

@@ -178,10 +178,12 @@ def reviewer_name(tool: str) -> str:
     return "-".join(tool.lower().split())
 
 
-def default_autofix(fix: str | None, severity: Severity, manual: Owner = Owner.HUMAN) -> tuple[AutofixClass, Owner]:
-    """Class and owner if a source gives none; `manual` owns what has no simple fix. No fix is assumed to be safe."""
+def default_autofix(fix: str | None, severity: Severity) -> tuple[AutofixClass, Owner]:
+    """Class and owner if a source gives none. A fix is never assumed to be safe.
+
+    Nor is a person assumed to own a defect: that would keep fixers from it, and reviews from failing for it.
+    """
     if severity is Severity.INFO:
         return AutofixClass.ADVISORY, Owner.HUMAN
-    if fix and severity.rank >= Severity.MEDIUM.rank:
-        return AutofixClass.GATED_AUTO, Owner.DOWNSTREAM_RESOLVER
-    return AutofixClass.MANUAL, manual
+    is_gated = fix and severity.rank >= Severity.MEDIUM.rank
+    return AutofixClass.GATED_AUTO if is_gated else AutofixClass.MANUAL, Owner.DOWNSTREAM_RESOLVER

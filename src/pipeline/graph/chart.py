@@ -79,6 +79,7 @@ class Chart:
 
     name: str
     description: str
+    inputs: tuple[str, ...]
     start: str
     nodes: tuple[ChartNode, ...]
     arrows: tuple[Arrow, ...]
@@ -108,6 +109,7 @@ def build_chart(workflow: Workflow) -> Chart:
     return Chart(
         name=sanitize_line(workflow.name),
         description=sanitize_line(workflow.description),
+        inputs=tuple(sanitize_line(item.usage) for item in workflow.inputs),
         start=workflow.start,
         nodes=tuple(_node(name, workflow, containers) for name in layering.order),
         arrows=tuple(_arrows(drawn, containers, layering)),

@@ -45,6 +45,7 @@ class _TextDrawing:
         yield truncate(self.chart.name, _WIDTH)
         description = truncate(self.chart.description, 3 * _WIDTH)
         yield from (truncate(row, _WIDTH) for row in wrap(description, _WIDTH, break_on_hyphens=False))
+        yield from (truncate(f"input {usage}", _WIDTH) for usage in self.chart.inputs)
         yield ""
         nodes = self.chart.nodes
         for node, following in zip(nodes, (*nodes[1:], None), strict=True):

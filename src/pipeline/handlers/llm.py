@@ -1,7 +1,7 @@
 """Agent stages: a prompt in, an answer out, and a strict reading of the answer."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
@@ -22,7 +22,15 @@ from pipeline.engine.ports import (
 )
 from pipeline.handlers.markers import StatusMarkers, length_problem, read_markers
 from pipeline.handlers.variables import expand_prompt
-from pipeline.language.model import UNCHOSEN, LlmStage, ModelChoice, choose_model, is_review, is_structured_review
+from pipeline.language.model import (
+    NO_PROFILES,
+    UNCHOSEN,
+    LlmStage,
+    ModelChoice,
+    choose_model,
+    is_review,
+    is_structured_review,
+)
 
 STATUS_REQUEST = """
 
@@ -69,6 +77,7 @@ class AgentDefaults:
     """What applies to an agent where the workflow says nothing. No agent runs forever."""
 
     model: ModelChoice = UNCHOSEN
+    profiles: Mapping[str, ModelChoice] = field(default_factory=lambda: NO_PROFILES)  # they replace the workflow's
     timeout: float = 2 * 3600.0  # seconds in total
     idle: float = 1800.0  # seconds without output: a long test run inside an agent prints nothing
 
@@ -98,7 +107,7 @@ class LlmHandler:
     async def run(self, job: Job) -> Outcome:
         stage = job.stage
         assert isinstance(stage, LlmStage)  # noqa: S101 - ensured by the registry
-        choice = choose_model(stage, job.state.workflow.models, self._defaults.model)
+        choice = choose_model(stage, job.state.workflow.models, self._defaults.model, self._defaults.profiles)
         backend = self._choose_backend(stage, choice.provider)
         wait = self._quota_resets.get((backend.name, choice.model), 0.0) - self._now()
         if wait > 0:

@@ -6,10 +6,10 @@ A command that fails is a result. One that could not be run, or whose report can
 import re
 from collections.abc import Callable, Collection, Mapping
 
-from pipeline.engine.context import Key
+from pipeline.engine.context import Key, input_key
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, StatusSource
 from pipeline.engine.ports import Assessment, ExitReason, Job, ProcessCommand, Processes, ProcessResult, ReadReport
-from pipeline.handlers.variables import context_text, shell_command
+from pipeline.handlers.variables import context_text, input_variable, shell_command
 from pipeline.language.model import FindingsFormat, ToolStage
 from pipeline.text import REPLACEMENT, last_line, sanitize_block, sanitize_line, truncate
 
@@ -55,14 +55,15 @@ class ToolHandler:
         stage = job.stage
         assert isinstance(stage, ToolStage)  # noqa: S101 - ensured by the registry
         command = shell_command(stage.command)
-        values = {name: context_text(job.context, key) for name, key in command.keys.items()}
+        inputs = {input_variable(item.name): input_key(item.name) for item in job.state.workflow.inputs}
+        keys = {**inputs, **command.keys}
+        values = {name: context_text(job.context, key) for name, key in keys.items()}
         for name, value in values.items():
             if len(value.encode(errors="replace")) > LARGEST_VALUE:
                 job.artifacts.mkdir(parents=True, exist_ok=True)
                 path = job.artifacts / "value.txt"
                 path.write_text(value, "utf-8", errors="replace")
-                key = command.keys[name]
-                return _cannot_run(f'the context value "{key}" is too long for a command; it is in {path}')
+                return _cannot_run(f'the context value "{keys[name]}" is too long for a command; it is in {path}')
         directory = (job.directory / (stage.cwd or "")).resolve()
         if not directory.is_relative_to(job.directory.resolve()):
             return _cannot_run(f'the directory "{stage.cwd}" lies outside the workspace')

@@ -1,5 +1,6 @@
 """A workflow as frozen models. The models are also the grammar: `reader` derives from them what a file may say."""
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    FiniteFloat,
     GetPydanticSchema,
     PlainSerializer,
     model_validator,
@@ -103,6 +105,8 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_split_names)]  # separated b
 Flag = Annotated[bool, BeforeValidator(lambda value: {"true": True, "false": False}.get(str(value), value))]
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 SummaryBudget = Annotated[int, Field(ge=1000, le=10_000_000)]
+InputValue = str | bool | int | float
+_NUMBER = re.compile(r"-?\d{1,300}(?:\.\d{1,300})?", re.ASCII)
 
 
 class StageKind(StrEnum):
@@ -412,13 +416,50 @@ class WorkflowSettings(Element):
     summary_budget: SummaryBudget = 24_000
 
 
-class Profile(Element):
-    """A named choice of model."""
+class WorkflowInput(Element):
+    """A value that a run is started with. Its default fixes its type; without one it is text."""
 
     positional = ("name",)
 
     name: str
-    model: str
+    default: str | int | FiniteFloat | bool | None = None
+    required: bool = False
+    description: str = ""
+
+    @property
+    def initial(self) -> InputValue:
+        """Its value in a run that is not given one."""
+        return "" if self.default is None else self.default
+
+    @property
+    def usage(self) -> str:
+        """How lists show it: `branch = "main": The branch to start from`."""
+        value = "(required)" if self.required else f"= {json.dumps(self.initial, ensure_ascii=False)}"
+        return f"{self.name} {value}" + (f": {self.description}" if self.description else "")
+
+    def convert(self, value: InputValue) -> InputValue:
+        """A value as one of this input's type. Raises ValueError with what the input takes."""
+        text = value if isinstance(value, str) else json.dumps(value)
+        match self.initial:
+            case str():
+                return text
+            case bool():
+                if text not in ("true", "false"):
+                    raise ValueError("true or false")
+                return text == "true"
+            case _:
+                if not _NUMBER.fullmatch(text):
+                    raise ValueError("a number")
+                return float(text) if "." in text else int(text)
+
+
+class Profile(Element):
+    """A named choice of model; without a model, it is a name for which the settings can choose one."""
+
+    positional = ("name",)
+
+    name: str
+    model: str | None = None
     provider: str | None = None
     reasoning_effort: str | None = None
 
@@ -467,7 +508,14 @@ class Workflow(Element):
 
     positional = ("name",)
     blocks = MappingProxyType(
-        {"settings": "settings", "models": "models", "stage": "stages", "transition": "transitions", "loop": "loops"}
+        {
+            "settings": "settings",
+            "models": "models",
+            "input": "inputs",
+            "stage": "stages",
+            "transition": "transitions",
+            "loop": "loops",
+        }
     )
 
     name: str
@@ -477,6 +525,7 @@ class Workflow(Element):
     start: str
     settings: WorkflowSettings = WorkflowSettings()
     models: Models = Models()
+    inputs: tuple[WorkflowInput, ...] = ()
     stages: tuple[Annotated[Stage, Field(discriminator="kind")], ...] = ()
     transitions: tuple[Transition, ...] = ()
     loops: tuple[Loop, ...] = ()
@@ -489,6 +538,11 @@ class Workflow(Element):
     def stage(self, stage_id: str) -> Stage:
         """The stage with an id."""
         return self.by_id[stage_id]
+
+
+def prompt_files(workflow: Workflow) -> list[str]:
+    """The prompt files of all stages, sorted."""
+    return sorted({path for stage in workflow.stages if isinstance(stage, LlmStage) for path in stage.prompt_file})
 
 
 def is_review(stage: BaseStage) -> bool:
@@ -525,16 +579,30 @@ class ModelChoice:
 UNCHOSEN = ModelChoice()
 
 
-def choose_model(stage: LlmStage, models: Models, run_default: ModelChoice = UNCHOSEN) -> ModelChoice:
+NO_PROFILES: Mapping[str, ModelChoice] = MappingProxyType({})
+
+
+def choose_model(
+    stage: LlmStage,
+    models: Models,
+    run_default: ModelChoice = UNCHOSEN,
+    profiles: Mapping[str, ModelChoice] = NO_PROFILES,
+) -> ModelChoice:
     """Take each option from the first level that sets it: stage, profile, workflow default, run default.
 
-    A provider belongs to a model, so levels below the one that names the model do not set it.
+    `profiles` are those of the settings; each replaces the workflow's profile of the same name. A provider belongs to
+    a model, so levels below the one that names the model do not set it.
     """
+
+    def declared(name: str) -> Profile | ModelChoice | None:
+        profile = models.profile(name)
+        return profiles.get(name, profile) if profile else None
+
     levels: list[LlmStage | Profile | ModelChoice] = [stage]
-    if stage.model_profile and (profile := models.profile(stage.model_profile)):
+    if stage.model_profile and (profile := declared(stage.model_profile)):
         levels.append(profile)
     if models.default is not None:
-        levels.append(models.profile(models.default) or ModelChoice(models.default))
+        levels.append(declared(models.default) or ModelChoice(models.default))
     model = provider = effort = None
     for level in (*levels, run_default):
         if not model:

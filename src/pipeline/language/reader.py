@@ -24,13 +24,24 @@ from pipeline.language.kdl import (
     key_before,
     parse_kdl,
 )
-from pipeline.language.model import STAGE_MODELS, VERSION, BaseStage, Element, HumanStage, Retry, StageKind, Workflow
+from pipeline.language.model import (
+    STAGE_MODELS,
+    VERSION,
+    BaseStage,
+    Element,
+    HumanStage,
+    Retry,
+    StageKind,
+    Workflow,
+    WorkflowInput,
+)
 from pipeline.language.source import START, SourceSpans, SourceText, Span
 from pipeline.text import did_you_mean, nearest
 
 MAX_BYTES = 1024 * 1024
 MAX_STAGES = 10_000
 STAGE_ID = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+INPUT_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")  # in lowercase, so that no two share an environment variable
 
 UNREADABLE_FILE = Rule("AWF001", "unreadable-file")
 SYNTAX_ERROR = Rule("AWF002", "syntax-error")
@@ -194,6 +205,9 @@ class _ElementReader:
         models = [part for part in types if issubclass(part, Element)]
         if models:
             built = _ElementReader(models[0], child, _describe(child), self.text, self.hits, self.stage).read()
+            if isinstance(built, WorkflowInput) and built.name and not INPUT_NAME.fullmatch(built.name):
+                help = 'use up to 64 lowercase letters, digits and "_", starting with a letter'
+                self.report(BAD_NAME, built.spans.of("name"), f"invalid input name {_quote(built.name)}", help)
         else:  # the stages are a union of models
             built = _read_stage(child, self.text, self.hits)
         if get_origin(annotation) is tuple:

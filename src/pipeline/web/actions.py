@@ -47,10 +47,14 @@ def start(request: Request, form: Form) -> Response:
     if name not in names:  # no path comes from a form
         help = did_you_mean(name, names) or "go back and choose one from the list"
         raise AwfError(f'there is no workflow "{name}" in the catalog', help=help)
-    if "\0" in goal:
-        raise AwfError("the goal contains a NUL character", help="go back and remove it")
     agent = form.get("backend", "").strip()
     options = [f"--goal={goal}"] * bool(goal) + [f"--backend={agent}"] * bool(agent)
+    workflow = names[name][1]
+    for item in workflow.inputs if workflow else ():
+        if value := _clean_text(form, f"input-{name}-{item.name}"):  # an empty field leaves the default
+            options.append(f"--input={item.name}={value}")
+    if any("\0" in option for option in options):
+        raise AwfError("the goal or an input contains a NUL character", help="go back and remove it")
     arguments = ["run", *store.command_options, f"--run-id={run_id}", *options, "--", name]
     started = start_process(arguments, store.directory, run_id, store.project)
     _wait_until_started(started, store, run_id, head=0)

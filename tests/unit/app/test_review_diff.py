@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pipeline.app import workspace_diff
 from pipeline.app.workspace_diff import ReviewDiffs
 from pipeline.engine.context import Context
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
@@ -30,6 +31,11 @@ def state(tmp_path: Path) -> State:
     return begin(RunCreated(at=0.0, run_id="r", file="w", source=SOURCE, cwd=str(tmp_path), version="0"))
 
 
+def review_diffs(state: State) -> ReviewDiffs:
+    store = state.cwd / ".awf"
+    return ReviewDiffs(ENVIRON, TreeSnapshots(ENVIRON, store), store)
+
+
 def after(trees: ReviewDiffs, stage: BaseStage, state: State, outcome: Outcome = DONE) -> list[Any]:
     return list(trees.after_stage(stage, 1, outcome, state))
 
@@ -43,7 +49,7 @@ def section(trees: ReviewDiffs, state: State, at: int = 2, **seen: Any) -> str:
 def test_other_stages_cost_nothing(state: State, stage: BaseStage, monkeypatch: pytest.MonkeyPatch) -> None:
     """No process is started for them."""
     monkeypatch.setattr(subprocess, "run", pytest.fail)
-    trees = ReviewDiffs(ENVIRON, TreeSnapshots(ENVIRON, state.cwd / ".awf"))
+    trees = review_diffs(state)
     assert after(trees, stage, state) == []
     seen = Context({f"{stage.id}._reviewed": {"visit": 1, "tree": "1" * 40}})
     assert list(trees.summary_sections(stage, 2, seen, state)) == []
@@ -52,48 +58,108 @@ def test_other_stages_cost_nothing(state: State, stage: BaseStage, monkeypatch: 
 def test_a_review_that_could_not_run_looked_at_nothing(state: State) -> None:
     """What an earlier visit looked at remains the base of the next diff."""
     failed = Outcome(status=Status.FAIL, failure=Failure(kind=FailureClass.AGENT, digest="gone"))
-    assert after(ReviewDiffs(ENVIRON, TreeSnapshots(ENVIRON, state.cwd / ".awf")), REV, state, failed) == []
+    assert after(review_diffs(state), REV, state, failed) == []
 
 
 def test_a_review_sees_the_diff_since_its_last_visit(state: State) -> None:
-    """The tree is recorded with the stage, and the next visit gets the diff and the command that shows all of it."""
-    trees = ReviewDiffs(ENVIRON, TreeSnapshots(ENVIRON, state.cwd / ".awf"))
+    """The tree is recorded with the stage, and the next visit gets the diff."""
+    trees = review_diffs(state)
     (recorded,) = after(trees, REV, state)
     assert (recorded.name, recorded.key, recorded.value["visit"]) == ("set", "rev._reviewed", 1)
     assert "Nothing: the files are what they were." in section(trees, state, **recorded.value)
     (state.cwd / "a.txt").write_text("two\n")
     text = section(trees, state, 3, **recorded.value)
     assert "-one\n+two\n" in text
-    assert f"`git diff {recorded.value['tree'][:12]} " in text
 
 
-def test_a_diff_that_is_too_long_is_not_read(state: State) -> None:
-    """Its statistics are shown instead."""
-    trees = ReviewDiffs(ENVIRON, TreeSnapshots(ENVIRON, state.cwd / ".awf"))
+def test_a_diff_that_is_too_long_is_in_a_file(state: State) -> None:
+    """Its statistics are shown, and the file is named: a read-only agent cannot run git."""
+    trees = review_diffs(state)
     (recorded,) = after(trees, REV, state)
     (state.cwd / "b.txt").write_text("".join(f"{number}\n" for number in range(3_000)))
     text = section(trees, state, **recorded.value)
-    assert "too long to be shown here (3,000 changed lines)" in text
+    assert "(3,000 changed lines)" in text
     assert " b.txt | 3000 +" in text
-    assert "\n+17\n" not in text
+    (file,) = (state.cwd / ".awf/runs/r").glob("*.diff")
+    assert f" {file}," in text
+    assert "\n+2999\n" in file.read_text()
+
+
+def test_a_diff_of_enormous_length_is_nowhere(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only its statistics are given."""
+    monkeypatch.setattr(workspace_diff, "_MAX_FILE_LINES", 1_000)
+    trees = review_diffs(state)
+    (recorded,) = after(trees, REV, state)
+    (state.cwd / "b.txt").write_text("".join(f"{number}\n" for number in range(3_000)))
+    assert "\n+17\n" not in section(trees, state, **recorded.value)
+    assert not (state.cwd / ".awf").exists()
+
+
+@pytest.fixture
+def committed(state: State) -> State:
+    """The same run, started at a commit after which a file was changed and another one added."""
+    git = ["git", "-c", "user.name=n", "-c", "user.email=e"]
+    for arguments in (["add", "-A"], ["commit", "-qm", "one"]):
+        subprocess.run([*git, *arguments], cwd=state.cwd, env=ENVIRON, check=True)
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=state.cwd, env=ENVIRON, check=True, capture_output=True, text=True
+    )
+    (state.cwd / "a.txt").write_text("two\n")
+    (state.cwd / "new.txt").write_text("three\n")
+    return state._replace(head=head.stdout.strip())
+
+
+def first_section(state: State, **options: Any) -> str:
+    state = state._replace(options={"review": options} if options else {})
+    return "".join(review_diffs(state).summary_sections(REV, 1, state.context, state))
+
+
+def test_the_first_visit_is_given_the_change_since_the_run_started(committed: State) -> None:
+    """Uncommitted and new files are included, and the section says so."""
+    text = first_section(committed)
+    assert text.startswith(f"## The change\n\nBase commit: {committed.head[:12]}.\n\n")
+    assert "Uncommitted changes are included, new files too: 2 files." in text
+    assert "-one\n+two\n" in text
+    assert "+three" in text
+
+
+def test_the_change_is_limited_to_paths(committed: State) -> None:
+    """What is outside of them is not shown."""
+    text = first_section(committed, paths=["new.txt"], target="main..HEAD")
+    assert "(main..HEAD)" in text
+    assert "+three" in text
+    assert "a.txt" not in text
+
+
+def test_the_base_of_a_workspace_comes_before_that_of_the_run(committed: State) -> None:
+    """An explicit base comes before both, and a value that is not a commit never reaches git."""
+    context = Context({"workspace.base": "--output=x"})
+    assert first_section(committed._replace(context=context)).endswith("Not known: no base is on record.")
+    given = first_section(committed._replace(context=context), base=committed.head)
+    assert f"Base commit: {committed.head[:12]}." in given
+
+
+def test_without_a_commit_there_is_no_change(state: State) -> None:
+    """Nothing is said, as nothing can be compared."""
+    assert first_section(state) == ""
 
 
 def test_trouble_with_git_is_one_line(state: State) -> None:
     """Whether the tree could not be made or no longer exists."""
     (state.cwd / ".git/index").write_bytes(b"nonsense")
-    (recorded,) = after(ReviewDiffs(ENVIRON, TreeSnapshots(ENVIRON, state.cwd / ".awf")), REV, state)
+    (recorded,) = after(review_diffs(state), REV, state)
     assert recorded.value["why"].startswith("git add failed: ")
-    trees = ReviewDiffs(ENVIRON, TreeSnapshots(ENVIRON, state.cwd / ".awf"))
+    trees = review_diffs(state)
     assert "\n\nNot known: git add failed: " in section(trees, state, **recorded.value)
     (state.cwd / ".git/index").unlink()
-    gone = section(ReviewDiffs(ENVIRON, TreeSnapshots(ENVIRON, state.cwd / ".awf")), state, visit=1, tree="1" * 40)
+    gone = section(review_diffs(state), state, visit=1, tree="1" * 40)
     assert gone.endswith(f"Not known: git diff failed: bad object {'1' * 40}.")
 
 
 @pytest.mark.parametrize("seen", [{"visit": 1}, {"visit": 1, "tree": "--output=x"}, {"visit": 1, "tree": 7}])
 def test_a_forged_tree_never_reaches_git(state: State, seen: dict[str, Any]) -> None:
     """A stage can write anything into the context."""
-    text = section(ReviewDiffs(ENVIRON, TreeSnapshots(ENVIRON, state.cwd / ".awf")), state, **seen)
+    text = section(review_diffs(state), state, **seen)
     assert text.endswith("Not known: no tree is on record.")
     assert not (state.cwd / "x").exists()
 
@@ -101,4 +167,4 @@ def test_a_forged_tree_never_reaches_git(state: State, seen: dict[str, Any]) -> 
 @pytest.mark.parametrize("seen", [{}, {"visit": "one"}])
 def test_a_foreign_value_is_ignored(state: State, seen: dict[str, Any]) -> None:
     """Only what a review recorded has a section."""
-    assert section(ReviewDiffs(ENVIRON, TreeSnapshots(ENVIRON, state.cwd / ".awf")), state, **seen) == ""
+    assert section(review_diffs(state), state, **seen) == ""

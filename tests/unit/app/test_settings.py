@@ -16,12 +16,14 @@ from pipeline.app.settings import (
     AgentSettings,
     LimitSettings,
     LoadedSettings,
+    ProfileSettings,
     Setting,
     SettingLevel,
     SettingOrigin,
     Settings,
     SettingsFile,
     SettingsPaths,
+    ToolSettings,
     TrustSettings,
     load_settings,
     read_settings,
@@ -182,6 +184,50 @@ def test_a_provider_belongs_to_its_model() -> None:
     assert user.overridden_by(read('provider "azure"')).model_choice == ModelChoice("gpt-5", "azure", "high")
 
 
+def test_a_profile_is_replaced_as_a_whole() -> None:
+    """A project's profile does not get the provider or effort of the user's; other profiles stay."""
+    user = read('profile "a" model="m" provider="p" reasoning_effort="high"\nprofile "b.c" model="n"\n')
+    both = user.overridden_by(read('profile "a" model="o"'))
+    assert both.profiles == {"b.c": ModelChoice("n"), "a": ModelChoice("o")}
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ('profile "a"', "AWF009"),
+        ('profile model="m"', "AWF009"),
+        ('profile "" model="m"', "AWF010"),
+        ('profile "a" model="m" modle="n"', "AWF007"),
+        ('profile "a" model="m"\nprofile "a" model="n"', "AWF008"),
+    ],
+)
+def test_a_profile_needs_a_name_and_a_model(text: str, code: str) -> None:
+    """One that says nothing, or that is given twice, is an error."""
+    _, hits = read_settings(SourceText("f", text), SettingLevel.USER)
+    assert [hit.rule.code for hit in hits] == [code]
+
+
+def test_the_tools_of_a_review_are_named(places: SettingsPaths) -> None:
+    """A project's tool replaces the user's of that name as a whole, if the project is trusted."""
+    user = 'review { tool "ruff" command="ruff a" findings="sarif"; tool "mypy" command="mypy ."; }'
+    project = 'review { tool "ruff" command="ruff b"; }'
+    tools = read(user).overridden_by(read(project)).review_tools
+    assert [(tool.name, tool.command, tool.findings) for tool in tools] == [
+        ("mypy", "mypy .", "text"),
+        ("ruff", "ruff b", "text"),
+    ]
+    places.project.write_text(project)
+    assert load_settings(places).settings.review_tools == ()
+    assert "review.tool.ruff.command" in load_settings(places).ignored
+
+
+def test_a_tool_is_wrong_in_several_ways() -> None:
+    """Without a command, with an unknown format, with a name that cannot be a stage, or twice."""
+    text = 'review { tool "a"; tool "b" command="x" findings="srif"; tool "c d" command="x"; tool "a" command="y"; }'
+    _, hits = read_settings(SourceText("f", text), SettingLevel.USER)
+    assert sorted(hit.rule.code for hit in hits) == ["AWF008", "AWF009", "AWF010", "AWF012"]
+
+
 def test_an_option_overrides_both() -> None:
     """It is its own origin; one that is not given changes nothing."""
     settings = read('backend "claude"').with_option("backend", "--backend", "pi")
@@ -246,12 +292,15 @@ def test_the_documented_file_is_read() -> None:
     """The example in the documentation has every setting, and no other."""
     page = (Path(__file__).parents[3] / "docs/agents.md").read_text()
     (example,) = re.findall(r"```kdl\n(.*?)```", page, re.DOTALL)
-    said = {name.replace("agent.command", "agent.claude") for name in read(example).entries}
+    entries = [name.replace("profile.coder", "profile.reviewer") for name in read(example).entries]
+    said = {name.replace("agent.command", "agent.claude") for name in entries}
     blocks: dict[str, type[Element]] = {
         "": SettingsFile,
+        "profile.reviewer.": ProfileSettings,
         "agent.claude.": AgentSettings,
         "acp.": AcpSettings,
         "limits.": LimitSettings,
+        "review.tool.ruff.": ToolSettings,
         "trust.": TrustSettings,
     }
     words = {prefix + name for prefix, model in blocks.items() for name in model.attributes()} - {"artefacts"}

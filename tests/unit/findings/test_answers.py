@@ -6,15 +6,14 @@ from hypothesis import strategies as st
 
 from pipeline.findings.answers import (
     ANSWER_FORMAT,
-    Answer,
-    drop_conflicting_fixes,
+    drop_conflicting_rulings,
     fixer_events,
     read_answers,
     reviewer_events,
 )
-from pipeline.findings.events import FindingRaised, FixAttempted, LedgerEvent, StateChanged
+from pipeline.findings.events import FindingRaised, FixAttempted, LedgerEvent, RulingMade, StateChanged
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Category, Confidence, Finding, FindingId, FindingState, PassId, Severity
+from pipeline.findings.model import Answer, Category, Confidence, Finding, FindingId, FindingState, PassId, Severity
 
 AT = "2026-01-02T03:04:05Z"
 
@@ -180,7 +179,8 @@ def test_an_unknown_number_is_ignored() -> None:
 
 def test_a_reviewers_reason_why_something_is_not_fixed_is_kept_as_a_try() -> None:
     """4.3: who fixes it next is told what was tried and why that did not do."""
-    turned, tried = decided("[FINDING 1: not fixed, because it still leaks]", ledger(FindingState.FIX_CLAIMED))
+    ruled, turned, tried = decided("[FINDING 1: not fixed, because it still leaks]", ledger(FindingState.FIX_CLAIMED))
+    assert isinstance(ruled, RulingMade)
     assert isinstance(turned, StateChanged)
     assert isinstance(tried, FixAttempted)
     assert (turned.state, tried.attempt.outcome) == (FindingState.REOPENED, "not_fixed")
@@ -192,6 +192,6 @@ def test_a_review_cannot_call_fixed_what_it_reports() -> None:
     known = ledger(FindingState.FIX_CLAIMED, FindingState.FIX_CLAIMED)
     first = next(iter(known)).id
     answers = read_answers("[FINDING 1: fixed]\n[FINDING 2: fixed]")
-    assert drop_conflicting_fixes(answers, known, {first}) == [Answer(2, "fixed")]
+    assert drop_conflicting_rulings(answers, known, {first}) == [Answer(2, "fixed")]
     refuted = read_answers("[FINDING 1: not fixed]")
-    assert drop_conflicting_fixes(refuted, known, {first}) == refuted
+    assert drop_conflicting_rulings(refuted, known, {first}) == refuted

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.findings.strategies import TIMES, findings, suppressions, texts, votes
 
+from pipeline.findings.answers import RULINGS
 from pipeline.findings.events import (
     Coverage,
     DecisionMade,
@@ -23,6 +24,7 @@ from pipeline.findings.events import (
     Pass,
     PassRecorded,
     ReportedAgain,
+    RulingMade,
     StateChanged,
     VotesWithdrawn,
     decode_event,
@@ -34,10 +36,13 @@ from pipeline.findings.model import (
     FindingId,
     FindingState,
     FixAttempt,
+    Gate,
+    GateDecision,
     Link,
     Observed,
     PassId,
     ReportStatus,
+    Severity,
     Strength,
 )
 
@@ -101,6 +106,17 @@ EVENTS: dict[str, st.SearchStrategy[LedgerEvent]] = {
         at=TIMES,
         id=IDS,
         attempt=st.builds(FixAttempt, run=texts(), round=st.integers(0, 9), by=texts(), what=texts(), outcome=texts()),
+    ),
+    "ruled": st.builds(
+        RulingMade,
+        at=TIMES,
+        id=IDS,
+        by=texts(),
+        ruling=st.sampled_from(RULINGS),
+        why=texts(),
+        severity=st.none() | st.sampled_from(Severity),
+        gate=st.none() | st.builds(GateDecision, value=st.sampled_from(Gate), by=texts(), policy=texts()),
+        pass_id=texts(),
     ),
     "decided": st.builds(
         DecisionMade,

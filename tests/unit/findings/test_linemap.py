@@ -98,6 +98,32 @@ def test_a_file_that_moved_and_changed_a_lot_is_followed_by_its_name() -> None:
     assert [lines.line("src/f.c", line) for line in (1, 3, 4)] == [2, 4, None]
 
 
+def merged(*, licence: bool = False) -> LineMap:
+    """The map of a file that was deleted while its code, or just its licence, was written into files of other names."""
+    code = [f"/* line {line} of the licence */" if licence else f"value_{line} = compute({line})" for line in range(6)]
+    gone = "".join(f"-{line}\n" for line in code)
+    written = "".join(f"+{line}\n" for line in (*code[:2], "value_2 = compute(2, 2)", *code[3:]))
+    files = ["a.py", "b.py", "c.py"] if licence else ["test/copy.py", "a.py"]
+    diff = f"diff --git a/old.py b/old.py\n--- a/old.py\n+++ /dev/null\n@@ -1,6 +0,0 @@\n{gone}"
+    for name in files:
+        diff += f"diff --git a/{name} b/{name}\n--- a/{name}\n+++ b/{name}\n@@ -40,0 +41,6 @@\n{written}"
+    return parse_diff(diff, {"old.py"})
+
+
+def test_a_deleted_file_is_followed_into_the_one_that_has_its_code() -> None:
+    """Its lines are where they were written, in a file of another name that existed before and is not a test."""
+    lines = merged()
+    assert (lines.path("old.py"), lines.trace("old.py", 2), lines.trace("old.py", 6)) == ("a.py", (42, 1.0), (46, 1.0))
+    at, similarity = lines.trace("old.py", 3)
+    assert (at, 0.5 < similarity < 1) == (43, True)
+    assert lines.origin("a.py") == "a.py"
+
+
+def test_what_is_in_every_file_leads_nowhere() -> None:
+    """A licence that is written into several files does not make one of them the deleted one."""
+    assert merged(licence=True).path("old.py") == ""
+
+
 def test_a_file_that_is_not_named_is_as_it_was() -> None:
     """Silence of a diff means equality."""
     assert parse_diff(DIFF).line("src/b.py", 7) == 7

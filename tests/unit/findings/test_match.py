@@ -97,7 +97,7 @@ def test_edited_surroundings_keep_the_finding() -> None:
     code = [*(f"    other_{number}()" for number in range(5)), CODE[2], "    done()"]
     hunks = ["@@ -1,2 +1,5 @@", "-x", "-x", *["+x"] * 5, "@@ -4,7 +7,1 @@", *["-x"] * 7, "+x"]
     lines = parse_diff("\n".join([f"diff --git a/x b/x\n--- a/{PATH}\n+++ b/{PATH}", *hunks]))
-    matching = found([draft(3)], BEFORE, [draft(6, "Token valid after rotation")], Files({PATH: code}), lines)
+    matching = found([draft(3)], BEFORE, [draft(6, "Old token valid after rotation")], Files({PATH: code}), lines)
     assert strengths(matching) == {0: Strength.MAPPED}
 
 
@@ -157,14 +157,44 @@ def test_the_same_line_and_category_make_nothing_one(state: FindingState, title:
         assert match(before, other, {"one": SAME}).matches == ()
 
 
-@pytest.mark.parametrize(("source", "matches"), [("security", 1), ("bandit", 0)])
-def test_another_source_needs_more_than_one_word(source: str, matches: int) -> None:
-    """0-21: one common word on the same line can be enough for the same reviewer, and never is for another one."""
-    before = known([draft(3, "Rotation leaves sessions")], BEFORE)
-    after = add_fingerprints([draft(3, "Stale sessions survive", sources=(source,))], BEFORE)
+@pytest.mark.parametrize(
+    ("line", "then", "now", "matches"),
+    [
+        (3, {"category": OTHER}, {"category": OTHER}, 1),
+        (3, {"category": OTHER}, {"category": Category.BUG}, 0),
+        (3, {}, {}, 0),  # nobody chose the category
+        (4, {"category": OTHER}, {"category": OTHER}, 0),
+        (3, {"category": OTHER}, {"category": OTHER, "sources": ("bandit",)}, 0),
+    ],
+)
+def test_one_common_word_needs_the_very_line_and_a_chosen_category(
+    line: int, then: dict[str, Any], now: dict[str, Any], matches: int
+) -> None:
+    """0-21: one word in common is a doubt, unless one reviewer cites the same line and chooses the same category."""
+    before = known([draft(3, "Rotation leaves sessions", **then)], BEFORE)
+    after = add_fingerprints([draft(line, "Stale sessions survive", **now)], BEFORE)
     matching = match(before, after, {"one": SAME})
-    assert len(matching.matches) == matches
-    assert len(matching.matches) + len(matching.doubtful) == 1
+    assert (len(matching.matches), len(matching.doubtful)) == (matches, 1 - matches)
+
+
+def test_one_common_word_about_a_line_that_is_there_twice_is_a_doubt() -> None:
+    """Which of two equal lines a reviewer means is not certain enough for one word."""
+    twice = Files({PATH: [*CODE, *CODE]})
+    reports = [draft(3, title, category=OTHER) for title in ("Rotation leaves sessions", "Stale sessions survive")]
+    matching = found(reports[:1], twice, reports[1:], twice, SAME)
+    assert (matching.matches, doubts(matching)) == ((), [0])
+
+
+def test_different_reasons_cast_doubt_on_common_words_of_a_title() -> None:
+    """Two common words are enough for short reports, and chance where both say a lot and agree in nothing else."""
+    reasons = ("a b c d e f g h i j k l m n o p q r s t u v w x y z".replace(" ", f"{end} ") for end in ("one", "two"))
+    reports = [
+        draft(3, title, impact=reason)
+        for title, reason in zip(("Rotation leaves old sessions", "Stale old sessions survive"), reasons, strict=True)
+    ]
+    assert found(reports[:1], BEFORE, reports[1:], BEFORE, SAME).matches == ()
+    bare = [draft(3, one.title) for one in reports]
+    assert len(found(bare[:1], BEFORE, bare[1:], BEFORE, SAME).matches) == 1
 
 
 @pytest.mark.parametrize("state", FindingState)
@@ -193,7 +223,7 @@ def test_far_from_where_git_says_is_another() -> None:
 def test_two_defects_on_one_line_stay_apart() -> None:
     """What is said decides between findings of one place."""
     before = [draft(3, "Old token stays valid"), draft(3, "Write is not atomic")]
-    drafts = [draft(5, "Atomic write needed"), draft(5, "Token valid after rotation")]
+    drafts = [draft(5, "Atomic write needed"), draft(5, "Old token valid after rotation")]
     matching = found(before, BEFORE, drafts, SHIFTED, MOVED)
     ids = [one.id for one in known(before, BEFORE)]
     assert [one.known for one in matching.matches] == [ids[1], ids[0]]
@@ -205,6 +235,16 @@ def test_what_fits_two_equally_is_new() -> None:
     before = known([draft(1, "Old red session stays"), draft(3, "Old blue session stays")], twice)
     drafts = add_fingerprints([draft(2, "Old green session stays")], twice)
     assert match(before, drafts, {"one": SAME}).matches == ()
+
+
+def test_of_two_reports_near_one_finding_the_better_one_must_be_clearly_better() -> None:
+    """Two reports that fit nearly as well leave a doubt; of two that do not, the better one is the finding."""
+    before = [draft(3, "Old red session stays open")]
+    rivals = [draft(5, "Old red session leaks"), draft(6, "Old red session remains open")]
+    matching = found(before, BEFORE, rivals, SHIFTED, MOVED)
+    assert (matching.matches, len(doubts(matching))) == ((), 1)
+    clear = [draft(5, "Old red session remains open"), draft(6, "Old red flag")]
+    assert strengths(found(before, BEFORE, clear, SHIFTED, MOVED)) == {0: Strength.MAPPED}
 
 
 def test_an_open_finding_is_preferred() -> None:

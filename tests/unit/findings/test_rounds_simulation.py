@@ -15,12 +15,12 @@ import pytest
 from tests.unit.findings.passes import raw
 
 from pipeline.findings import ingest as taking
-from pipeline.findings.answers import Answer, drop_conflicting_fixes, fixer_events, reviewer_events
+from pipeline.findings.answers import drop_conflicting_rulings, fixer_events, reviewer_events
 from pipeline.findings.events import LedgerEvent, Pass
 from pipeline.findings.ingest import IngestResult, ingest, new_pass_id
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.linemap import LineMap, parse_diff
-from pipeline.findings.model import RawFinding, ReportStatus, ReviewerReport
+from pipeline.findings.model import Answer, RawFinding, ReportStatus, ReviewerReport
 from pipeline.findings.rounds import rounds, stall_reason
 
 SYLLABLES = ("ba", "ce", "di", "fo", "gu", "ka", "le", "mi", "no", "pu", "ra", "se", "ti", "vo", "zu")
@@ -118,7 +118,7 @@ class Loop:
         said = list(self._answers(told))
 
         def respond(ledger: Ledger, reported: frozenset[str]) -> Iterator[LedgerEvent]:
-            answers = drop_conflicting_fixes(said, ledger, reported)
+            answers = drop_conflicting_rulings(said, ledger, reported)
             return reviewer_events(answers, ledger, run="r", round=number, by="rev", at=_at(number))
 
         taken = ingest([returned], self.ledger, passed, self.root, {}, _at(number), respond)

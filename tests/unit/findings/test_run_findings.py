@@ -202,12 +202,12 @@ def test_a_dismissed_finding_is_left_out_of_status_and_report(run: Run) -> None:
 def test_only_open_findings_of_the_reports_are_listed(run: Run) -> None:
     """4.3: a claimed fix is listed until it is verified or dismissed."""
     run.review(found(item()))
-    assert ", open)" in run.findings.fix_prompt(run.context, 5000)
+    assert ", open)" in run.findings.fix_prompt(run.context, 5000, "r")
     run.done(FIX, Outcome(status=Status.SUCCESS, response="[FINDING 1: fixed]"))
-    assert ", fix_claimed" in run.findings.fix_prompt(run.context, 5000)
+    assert ", fix_claimed" in run.findings.fix_prompt(run.context, 5000, "r")
     run.turn(FindingState.FALSE_POSITIVE)
-    assert run.findings.fix_prompt(run.context, 5000) == ""
-    assert run.findings.fix_prompt(Context({}), 5000) == ""
+    assert run.findings.fix_prompt(run.context, 5000, "r") == ""
+    assert run.findings.fix_prompt(Context({}), 5000, "r") == ""
 
 
 def test_a_reported_finding_that_was_merged_is_listed_with_its_leader(run: Run) -> None:
@@ -217,7 +217,7 @@ def test_a_reported_finding_that_was_merged_is_listed_with_its_leader(run: Run) 
     LedgerStore(run.journal).append(
         [LinkAdded(at=first.created_at, id=second.id, link=Link(kind=DUPLICATE_OF, to=first.id))]
     )
-    text = run.findings.fix_prompt(Context({ReviewKey.REPORTS: [{"findingIds": [second.id]}]}), 5000)
+    text = run.findings.fix_prompt(Context({ReviewKey.REPORTS: [{"findingIds": [second.id]}]}), 5000, "r")
     assert f"#{first.number} (must" in text
     assert "    also: " in text
 

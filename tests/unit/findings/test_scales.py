@@ -149,8 +149,8 @@ def test_the_reviewer_gives_the_default_category(source: str, category: Category
     [
         ("do it", Severity.MEDIUM, (AutofixClass.GATED_AUTO, Owner.DOWNSTREAM_RESOLVER)),
         ("do it", Severity.LOW, (AutofixClass.GATED_AUTO, Owner.DOWNSTREAM_RESOLVER)),
-        ("do it", Severity.HIGH, (AutofixClass.MANUAL, Owner.HUMAN)),
-        (None, Severity.LOW, (AutofixClass.MANUAL, Owner.HUMAN)),
+        ("do it", Severity.HIGH, (AutofixClass.MANUAL, Owner.DOWNSTREAM_RESOLVER)),
+        (None, Severity.LOW, (AutofixClass.MANUAL, Owner.DOWNSTREAM_RESOLVER)),
         ("do it", Severity.INFO, (AutofixClass.ADVISORY, Owner.HUMAN)),
     ],
 )

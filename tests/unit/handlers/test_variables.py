@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pipeline.engine.context import Context
 from pipeline.handlers.variables import expand_prompt, shell_command
 
-CONTEXT = Context({"plan.response": "do $goal", "n": 3, "deep": {"a": [1]}})
+CONTEXT = Context({"input.ticket": "A-1", "input.on": True, "plan.response": "do $goal", "n": 3, "deep": {"a": [1]}})
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,8 @@ CONTEXT = Context({"plan.response": "do $goal", "n": 3, "deep": {"a": [1]}})
         ("Plan: ${context.plan.response}", "Plan: do $goal"),
         ("${context.n} ${context.deep}", '3 {"a": [1]}'),
         ("${context.missing}|", "|"),
+        ("Work on $input.ticket. ${input.ticket}s", "Work on A-1. A-1s"),
+        ("$input.on $inputs.on $input.", "true $inputs.on $input."),
         ("$HOME ${other}", "$HOME ${other}"),
     ],
 )
@@ -40,6 +42,9 @@ def test_prompt_variables_are_replaced_once(text: str, expanded: str) -> None:
         (r"echo \$goal", r"echo \$goal"),
         ("echo ${context.plan.response}", 'echo "${AWF_CTX_PLAN_RESPONSE}"'),
         (r'echo "a\"$goal"', r'echo "a\"${AWF_GOAL}"'),
+        ("echo $input.ticket.txt", 'echo "${AWF_INPUT_TICKET}".txt'),
+        ("echo '${input.ticket}'", "echo ''\"${AWF_INPUT_TICKET}\"''"),
+        (r"echo \$input.ticket ${input}.o", r"echo \$input.ticket ${input}.o"),
     ],
 )
 def test_commands_take_values_from_the_environment(command: str, rewritten: str) -> None:
@@ -66,12 +71,13 @@ HOSTILE = [
 
 @pytest.mark.parametrize("goal", HOSTILE)
 @pytest.mark.parametrize(
-    "template", ["printf %s $goal", 'printf %s "$goal"', "printf %s '$goal'", "printf %s ${context.v}"]
+    "template",
+    ["printf %s $goal", 'printf %s "$goal"', "printf %s '$goal'", "printf %s ${context.v}", "printf %s $input.v"],
 )
 def test_a_hostile_value_stays_data(tmp_path: object, goal: str, template: str) -> None:
     """Whatever a goal or an agent's answer contains, the command gets it as one argument and runs none of it."""
     command = shell_command(template)
-    env = {"AWF_GOAL": goal, **dict.fromkeys(command.keys, goal), "PATH": "/usr/bin:/bin"}
+    env = {"AWF_GOAL": goal, "AWF_INPUT_V": goal, **dict.fromkeys(command.keys, goal), "PATH": "/usr/bin:/bin"}
     shell = subprocess.run(["/bin/sh", "-c", command.text], env=env, cwd=str(tmp_path), capture_output=True, check=True)
     assert shell.stdout.decode() == goal
     assert list(tmp_path.iterdir()) == []  # type: ignore[attr-defined]  # pytest's tmp_path

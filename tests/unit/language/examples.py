@@ -10,10 +10,10 @@ from pipeline.language.source import decode
 
 
 def check_text(
-    text: str, prompt_exists: Callable[[str], bool] = lambda path: path == "prompts/plan.md"
+    text: str, prompt_text: Callable[[str], str | None] = {"prompts/plan.md": "Plan it"}.get
 ) -> CheckedWorkflow:
     """Check a whole file."""
-    return check_draft(parse_workflow(decode("example.awf.kdl", text.encode())), prompt_exists)
+    return check_draft(parse_workflow(decode("example.awf.kdl", text.encode())), prompt_text)
 
 
 def codes(text: str) -> list[str]:

@@ -276,6 +276,29 @@ def test_a_model_is_chosen_level_by_level(stage: dict[str, str], models: Models,
     assert choose_model(LlmStage.model_validate({"id": "s", "prompt": "x", **stage}), models, RUN) == chosen
 
 
+@pytest.mark.parametrize(
+    ("stage", "models", "chosen"),
+    [
+        ({"model_profile": "heavy"}, MODELS, ModelChoice("m-mine", "p-mine", "low")),
+        ({"model_profile": "heavy", "model": "m"}, MODELS, ModelChoice("m", None, "low")),
+        ({}, Models(default="heavy", profiles=MODELS.profiles), ModelChoice("m-mine", "p-mine", "low")),
+        ({}, Models(default="heavy"), ModelChoice("heavy", None, "low")),  # a model, since no such profile is declared
+        ({"model_profile": "open"}, Models(profiles=(Profile(name="open"),)), RUN),
+        (
+            {"model_profile": "open"},
+            Models(default="fast", profiles=(Profile(name="open", reasoning_effort="e"), *MODELS.profiles)),
+            ModelChoice("m-fast", "p-fast", "e"),
+        ),
+    ],
+)
+def test_a_profile_of_the_settings_replaces_the_declared_one(
+    stage: dict[str, str], models: Models, chosen: ModelChoice
+) -> None:
+    """As a whole, and only if the workflow declares the name; a declared name without a model gets the default."""
+    mine = {"heavy": ModelChoice("m-mine", "p-mine")}
+    assert choose_model(LlmStage.model_validate({"id": "s", "prompt": "x", **stage}), models, RUN, mine) == chosen
+
+
 names = st.from_regex(r"[a-z_][a-z0-9_-]{0,8}", fullmatch=True)
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), min_size=1, max_size=20).filter(
     str.strip

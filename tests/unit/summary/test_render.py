@@ -30,7 +30,7 @@ SECTIONS = [
 ]
 OURS = re.compile(
     r"|\*\*Reason:\*\* .*|- .*|\[cut: .*|\[\.\.\. .*|\[left out .*|Also failed .*|---|Condensed: .*"
-    r"|and \d.* more stages: .*|Workflow: .*|Chosen: .*|Fenced text is quoted .*|#.*"
+    r"|and \d.* more stages: .*|Workflow: .*|Chosen: .*|Fenced text is quoted .*|#.*|(?:Visit \d+|Before): .*"
 )
 
 FORGED = (

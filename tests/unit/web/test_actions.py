@@ -156,6 +156,24 @@ def test_a_workflow_is_started_with_a_goal(
     assert (store / "started" / f"{run}.log").stat().st_mode & 0o777 == 0o600
 
 
+def test_a_workflow_is_started_with_inputs(
+    browser: Browser, store: Path, folder: Path, started: list[StartedProcess]
+) -> None:
+    """The page has a field for each input; an empty one leaves the default."""
+    source = TOOL.replace("COMMAND", "true")
+    inputs = 'version 2\n  input "ticket" required=true description="What <it> is"\n  input "rounds" default=3'
+    (folder / "ship.awf.kdl").write_text(source.replace("version 2", inputs))
+    page = browser().get(START).text
+    assert 'name="input-ship-ticket"' in page
+    assert "What &lt;it&gt; is" in page
+    fields = {"workflow": "ship", "input-ship-ticket": "--goal=x", "input-ship-rounds": " "}
+    done = browser().post(START, data=fields, headers=HERE)
+    assert done.status_code == 303
+    assert started[0].process.wait(LONGEST) == 0
+    state = state_of(store, done.headers["location"].rpartition("/")[2])
+    assert (state.context.get("input.ticket"), state.context.get("input.rounds")) == ("--goal=x", 3)
+
+
 @pytest.mark.parametrize(
     "name", ["", "nothing", "../ship", "workflows/ship.awf.kdl", "/etc/passwd", "--help", "ship\0"]
 )

@@ -8,8 +8,8 @@ from typing import Any
 
 from pipeline.app.findings.ledger import find_pass
 from pipeline.errors import AwfError
-from pipeline.findings.events import Disposition, ItemOutcome, Pass
-from pipeline.findings.ledger import Ledger
+from pipeline.findings.events import ItemOutcome, Pass
+from pipeline.findings.ledger import Ledger, hidden_items, last_passes
 from pipeline.findings.model import Category, Finding, FindingId, FindingState, Gate, Severity
 from pipeline.findings.triage import importance
 from pipeline.findings.verdicts import Shipping, Verdict, Verdicts, ledger_verdicts
@@ -78,11 +78,6 @@ class FilteredItems:
     residual_risks: tuple[str, ...] = ()
     testing_gaps: tuple[str, ...] = ()
 
-    @property
-    def count(self) -> int:
-        """How many items were filtered or demoted."""
-        return len(self.items)
-
     def as_json(self) -> dict[str, Any]:
         """All of it for a program."""
         items = [
@@ -97,24 +92,13 @@ class FilteredItems:
 
 
 def filtered_items(ledger: Ledger, run: str = "") -> FilteredItems:
-    """What the gate filtered or demoted of each reviewer's last report, of all or of one run."""
-    items, risks, gaps = list[tuple[Pass, ItemOutcome]](), dict[str, None](), dict[str, None]()
-    known = set[str]()
-    for passed in reversed(ledger.passes.values()):
-        if run and passed.run != run:
-            continue
-        new = passed.coverage.reviewers.keys() - known
-        if new:
-            risks |= dict.fromkeys(passed.coverage.residual_risks)
-            gaps |= dict.fromkeys(passed.coverage.testing_gaps)
-        items += [
-            (passed, outcome)
-            for outcome in passed.entries
-            if outcome.disposition in (Disposition.FILTERED, Disposition.DEMOTED)
-            and outcome.input_id.rpartition("#")[0] in new
-        ]
-        known |= new
-    return FilteredItems(tuple(items), tuple(risks), tuple(gaps))
+    """What the gate filtered or demoted in the last passes of a run, or of the last run or import."""
+    covered = [passed.coverage for passed in last_passes(ledger, run)]
+    return FilteredItems(
+        tuple(hidden_items(ledger, run)),
+        tuple(dict.fromkeys(text for one in covered for text in one.residual_risks)),
+        tuple(dict.fromkeys(text for one in covered for text in one.testing_gaps)),
+    )
 
 
 def parse_states(names: Iterable[str]) -> frozenset[FindingState]:

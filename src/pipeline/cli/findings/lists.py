@@ -44,7 +44,7 @@ _MAX_TEXT = 1000  # characters of a text that are looked at
 @click.option(
     "--filtered",
     is_flag=True,
-    help="Instead of findings, what the gate filtered or demoted of each reviewer's last report.",
+    help="Instead of findings, what the gate filtered or demoted in the last reviews.",
 )
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Show at most N.")
 @click.option(

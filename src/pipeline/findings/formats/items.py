@@ -26,7 +26,6 @@ from pipeline.findings.model import (
     Category,
     Confidence,
     Finding,
-    Owner,
     RawFinding,
     ReportStatus,
     ReviewerReport,
@@ -181,7 +180,7 @@ def tool_finding(
 ) -> RawFinding:
     """A raw finding from a tool's message; its first line is the title."""
     title = headline(message)
-    autofix_class, owner = default_autofix(fields.get("fix"), severity, Owner.DOWNSTREAM_RESOLVER)
+    autofix_class, owner = default_autofix(fields.get("fix"), severity)
     known: dict[str, Any] = {
         "confidence": TOOL_CONFIDENCE,
         "impact": "" if title == message.strip() else excerpt(message),

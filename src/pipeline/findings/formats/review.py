@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from pipeline.findings.answers import MAX_WHY, RULINGS
 from pipeline.findings.events import Coverage
 from pipeline.findings.fingerprints import QUOTE
 from pipeline.findings.formats import strict_json
@@ -17,6 +18,7 @@ from pipeline.findings.formats.answer import AnswerValue, find_values
 from pipeline.findings.formats.items import ItemError, UnreadableFile, collect_items, kept_keys, limit_nesting
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
+    Answer,
     AutofixClass,
     Category,
     Confidence,
@@ -47,6 +49,9 @@ _FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 _VERDICTS = ("SHIP", "SHIP-WITH-TICKETS", "BLOCK")
 _ACTIONS = ("apply", "defer", "skip", "acknowledge")
 _UNSTATED = 75  # the confidence of a finding whose reviewer gives none: it is not filtered for that
+_NUMBER_LENGTH = 10  # of a finding's number
+_HEAD = 64 * 1024  # characters that are searched for the reviewer's name: a review that is cut off has one, too
+_REVIEWER = re.compile(r"""["']?\breviewer["']?\s*:\s*["']([^"'\\\n]{1,100})["']""")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _LINES = re.compile(r"[Ll]?(?:ines?\s*)?(\d{1,9})(?:\s*(?:-|–|—|:|,|to)\s*[Ll]?(\d{1,9}))?")
 _PATH_AND_LINES = re.compile(r"(?P<path>.*?[^:\s]):(?P<start>\d{1,9})(?:[-–:](?P<end>\d{1,9}))?(?::\d+)?")
@@ -72,7 +77,8 @@ def read_answer(answer: str, *, reviewer: str = "", root: str = "") -> ReviewerR
     whole = answer.strip().strip("`").removeprefix("json").strip()
     values = [AnswerValue([])] if whole == "[]" else list(find_values(answer))
     reviews = [(review, found.note) for found in values for review in _reviews(found.value)]
-    name = reviewer or next((text for review, _ in reviews if (text := _text(review.get("reviewer")))), FORMAT)
+    named = _REVIEWER.search(answer[:_HEAD])
+    name = reviewer or (named[1] if named else FORMAT)
     if whole == "[]":
         reviews = [({"findings": []}, "")]
     if faults := [found.fault for found in values if found.fault]:
@@ -96,6 +102,7 @@ def read_answer(answer: str, *, reviewer: str = "", root: str = "") -> ReviewerR
         verdict=verdict,
         argument=argument,
         patterns=tuple(_patterns(review.get("patterns") for review, _ in reviews)),
+        rulings=tuple(_rulings(review.get("rulings") for review, _ in reviews)),
     )
 
 
@@ -114,9 +121,9 @@ def _reviews(value: Any, *, inside: bool = False) -> Iterator[Mapping[str, Any]]
             yield {**value, "findings": [found] if _is_item(found) else found}
         elif _is_item(value):
             yield {"findings": [value]}
-        elif not inside:
-            for item in value.values():
-                yield from _reviews(item, inside=True)
+        if not inside:
+            for name, item in value.items():
+                yield from _reviews(item, inside=True) if name not in (key, "findings") else ()
 
 
 def _is_item(value: Any) -> bool:
@@ -166,7 +173,7 @@ def read_item(value: Any, input_id: str, reviewer: str, root: str = "", note: st
     action = _word(item.get("recommendation"))
     fix = _first(item, _FIXES) or ("" if action in _ACTIONS else _text(item.get("recommendation")))
     severity = _severity(item, notes)
-    autofix_class, owner = default_autofix(fix, severity, Owner.DOWNSTREAM_RESOLVER)  # not left to people by silence
+    autofix_class, owner = default_autofix(fix, severity)
     autofix_class = _choice(item, "autofix_class", AutofixClass, autofix_class, notes)
     if severity is Severity.LOW and autofix_class is AutofixClass.ADVISORY and item.get("x_severity") != "low":
         severity = Severity.INFO  # what is only advice
@@ -376,6 +383,18 @@ def _patterns(given: Iterable[Any]) -> Iterator[Mapping[str, str]]:
             fields = value if isinstance(value, dict) else {"name": value}
             if name := _text(fields.get("name")):
                 yield {key: _text(fields.get(key)) for key in ("location", "rationale", "destination")} | {"name": name}
+
+
+def _rulings(given: Iterable[Any]) -> Iterator[Answer]:
+    """What a reviewer rules on findings by their numbers. What cannot be read leaves a finding as it is."""
+    for values in given:
+        for value in values if isinstance(values, list) else ():
+            item = value if isinstance(value, dict) else {}
+            number = _word(item.get("number")).removeprefix("#")
+            word = "_".join(re.split(r"[\s_-]+", _word(item.get("ruling"))))
+            if number.isascii() and number.isdecimal() and len(number) < _NUMBER_LENGTH and word in RULINGS:
+                why = " ".join(_first(item, ("reason", "why", "because")).split())[:MAX_WHY]
+                yield Answer(int(number), word, why, severity_of_word(_word(item.get("severity"))))
 
 
 def parse_evidence(raw: str, root: str = "") -> Evidence:

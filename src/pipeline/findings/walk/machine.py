@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from pipeline.errors import AwfError
-from pipeline.findings.answers import Answer
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import AutofixClass, Decision, Finding, FindingId, Severity, Vote
+from pipeline.findings.model import Answer, AutofixClass, Decision, Finding, FindingId, Severity, Vote
 from pipeline.findings.scales import P_LEVEL
 from pipeline.findings.trackers.ticket import Filed, TicketFailed, TrackerStatus
 from pipeline.text import sanitize_line, truncate

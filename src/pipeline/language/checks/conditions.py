@@ -32,7 +32,7 @@ from pipeline.language.model import (
     Workflow,
     is_review,
 )
-from pipeline.language.source import Span
+from pipeline.language.source import START, Span
 from pipeline.text import did_you_mean
 
 OUTCOMES = ("success", "fail", "partial_success", "retry", "skipped", "cancelled", "not_run")
@@ -48,7 +48,8 @@ class ConditionUse(NamedTuple):
     stage: str
 
 
-def _conditions(workflow: Workflow) -> Iterator[ConditionUse]:
+def conditions(workflow: Workflow) -> Iterator[ConditionUse]:
+    """Every condition of a workflow."""
     for stage in workflow.stages:
         if isinstance(stage, DecisionStage):
             for route in stage.routes:
@@ -62,10 +63,10 @@ def _conditions(workflow: Workflow) -> Iterator[ConditionUse]:
 def unknown_stage_in_condition(workflow: Workflow) -> Iterator[Problem]:
     """A condition refers to a stage that does not exist."""
     bases = {stage.response_key_base for stage in workflow.stages if isinstance(stage, LlmStage)}
-    for use in _conditions(workflow):
+    for use in conditions(workflow):
         for call in use.expression.calls():
             name = call.argument
-            if name is None or call.function is Function.CONTEXT:
+            if name is None or call.function in (Function.CONTEXT, Function.INPUT):
                 continue
             if call.function in (Function.OUTPUT, Function.EXISTS):
                 name = name.partition(".")[0]
@@ -90,15 +91,27 @@ _RETURN_TYPES = {
     Function.OUTPUT: ValueType.UNKNOWN,
     Function.EXISTS: ValueType.BOOLEAN,
     Function.CONTEXT: ValueType.UNKNOWN,
+    Function.INPUT: ValueType.UNKNOWN,  # unless the workflow declares it
     Function.VISITS: ValueType.NUMBER,
     Function.FINDINGS: ValueType.NUMBER,
     Function.VERDICT: ValueType.TEXT,
 }
 
 
-def type_of(tree: Tree) -> ValueType:
+InputTypes = Mapping[str, ValueType]
+_NO_INPUTS: InputTypes = MappingProxyType({})
+
+
+def input_types(workflow: Workflow) -> InputTypes:
+    """The type of each input that a workflow declares."""
+    return {item.name: type_of(Literal(item.initial, START)) for item in workflow.inputs}
+
+
+def type_of(tree: Tree, inputs: InputTypes = _NO_INPUTS) -> ValueType:
     """The static type of a tree."""
     match tree:
+        case FunctionCall(Function.INPUT, str(name)) if name in inputs:
+            return inputs[name]
         case Literal(bool()):
             return ValueType.BOOLEAN
         case Literal(value):
@@ -112,23 +125,24 @@ def type_of(tree: Tree) -> ValueType:
 @error("AWF030")
 def type_mismatch(workflow: Workflow) -> Iterator[Problem]:
     """A condition combines values of incompatible types."""
-    for use in _conditions(workflow):
-        for span, message in mismatches(use.expression):
+    inputs = input_types(workflow)
+    for use in conditions(workflow):
+        for span, message in mismatches(use.expression, inputs):
             yield Problem(use.span, message, None, use.stage, span)
 
 
-def mismatches(expression: Expression) -> Iterator[tuple[Span, str]]:
+def mismatches(expression: Expression, inputs: InputTypes = _NO_INPUTS) -> Iterator[tuple[Span, str]]:
     """Every place where evaluation is certain to fail, and why."""
-    yield from _require_boolean(expression.tree, "a condition")
+    yield from _require_boolean(expression.tree, "a condition", inputs)
     for node in walk(expression.tree):
         match node:
             case Not(operand):
-                yield from _require_boolean(operand, "!")
+                yield from _require_boolean(operand, "!", inputs)
             case And(terms) | Or(terms):
                 for term in terms:
-                    yield from _require_boolean(term, "&&" if isinstance(node, And) else "||")
+                    yield from _require_boolean(term, "&&" if isinstance(node, And) else "||", inputs)
             case Comparison(operator, left, right) if operator.orders:
-                types = [type_of(left), type_of(right)]
+                types = [type_of(left, inputs), type_of(right, inputs)]
                 if ValueType.BOOLEAN in types:
                     wrong = (left, right)[types.index(ValueType.BOOLEAN)]
                     yield wrong.span, f"{operator} needs numbers or text, but {wrong} is true or false"
@@ -136,8 +150,8 @@ def mismatches(expression: Expression) -> Iterator[tuple[Span, str]]:
                     yield node.span, f"{operator} cannot compare {types[0].value} with {types[1].value}: {node}"
 
 
-def _require_boolean(tree: Tree, where: str) -> Iterator[tuple[Span, str]]:
-    found = type_of(tree)
+def _require_boolean(tree: Tree, where: str, inputs: InputTypes) -> Iterator[tuple[Span, str]]:
+    found = type_of(tree, inputs)
     if found not in (ValueType.BOOLEAN, ValueType.UNKNOWN):
         yield tree.span, f"{where} needs true or false, but {tree} is {found.value}"
 
@@ -145,7 +159,7 @@ def _require_boolean(tree: Tree, where: str) -> Iterator[tuple[Span, str]]:
 @error("AWF031")
 def impossible_value(workflow: Workflow) -> Iterator[Problem]:
     """A condition compares an outcome or verdict with a value it never has."""
-    for use in _conditions(workflow):
+    for use in conditions(workflow):
         for function, literal in impossible_values(use.expression):
             possible = VALUES[function]
             help = did_you_mean(str(literal.value), possible) or f"it is one of {', '.join(possible)}"
@@ -177,9 +191,9 @@ def unread_review(workflow: Workflow) -> Iterator[Problem]:
 def _stages_read(workflow: Workflow) -> set[str | None]:
     """The stages whose result a condition uses or a person sees; None stands for all stages."""
     read: set[str | None] = set()
-    for use in _conditions(workflow):
+    for use in conditions(workflow):
         for call in use.expression.calls():
-            if call.function not in (Function.CONTEXT, Function.VISITS):
+            if call.function not in (Function.CONTEXT, Function.INPUT, Function.VISITS):
                 read.add(call.argument.partition(".")[0] if call.argument is not None else None)
     results = (OnResult.SUCCESS, OnResult.FAIL)
     read.update(transition.source for transition in workflow.transitions if transition.on in results)
@@ -196,8 +210,9 @@ def _stages_read(workflow: Workflow) -> set[str | None]:
 @warning("AWF104")
 def dead_route(workflow: Workflow) -> Iterator[Problem]:
     """A condition has no effect: it never changes, or its transition is never followed."""
-    for use in _conditions(workflow):
-        value = None if use.expression.always else constant(use.expression.tree)
+    inputs = input_types(workflow)
+    for use in conditions(workflow):
+        value = None if use.expression.always else constant(use.expression.tree, inputs=inputs)
         if value is not None:
             message = f"this condition is always {str(value).lower()}: {use.expression}"
             yield Problem(use.span, message, "use a value that can change during a run, or remove it", use.stage)
@@ -231,23 +246,25 @@ def _never_followed(leaving: Sequence[Edge]) -> Iterator[Problem]:
             first.setdefault(condition, edge)
 
 
-def constant(tree: Tree, outcomes: Mapping[str, str] = MappingProxyType({})) -> bool | None:
+def constant(
+    tree: Tree, outcomes: Mapping[str, str] = MappingProxyType({}), inputs: InputTypes = _NO_INPUTS
+) -> bool | None:
     """The value of a condition in every run in which stages have these outcomes; None if it differs between runs."""
     match tree:
         case Literal(bool(value)):
             return value
         case Not(operand):
-            inner = constant(operand, outcomes)
+            inner = constant(operand, outcomes, inputs)
             return None if inner is None else not inner
         case And(terms) | Or(terms):
-            values = {constant(term, outcomes) for term in terms}
+            values = {constant(term, outcomes, inputs) for term in terms}
             deciding = isinstance(tree, Or)
             if deciding in values:
                 return deciding
             return None if None in values else not deciding
         case Comparison(operator) if not operator.orders:
             left, right = (_substitute(side, outcomes) for side in (tree.left, tree.right))
-            types = type_of(left), type_of(right)
+            types = type_of(left, inputs), type_of(right, inputs)
             if types[0] is not types[1]:
                 return None if ValueType.UNKNOWN in types else operator is Operator.UNEQUAL
             if isinstance(left, Literal) and isinstance(right, Literal):

@@ -97,7 +97,7 @@ def unknown_profile(workflow: Workflow) -> Iterator[Problem]:
     for stage in workflow.stages:
         if isinstance(stage, LlmStage) and stage.model_profile is not None and stage.model_profile not in names:
             message = f'unknown model profile "{stage.model_profile}" in stage "{stage.id}"'
-            help = did_you_mean(stage.model_profile, names) or 'declare it: models { profile "name" model="..." }'
+            help = did_you_mean(stage.model_profile, names) or 'declare it: models { profile "name" }'
             yield Problem(stage.spans.of("model_profile"), message, help, stage.id)
 
 
@@ -121,12 +121,13 @@ def _why_outside(path: str) -> str | None:
 
 @error("AWF033")
 def repeated_name(workflow: Workflow) -> Iterator[Problem]:
-    """Two options of a stage, or two model profiles, have the same name."""
-    profiles = Counter(profile.name for profile in workflow.models.profiles)
-    for profile in workflow.models.profiles:
-        if profiles[profile.name] > 1:
-            message = f'model profile "{profile.name}" is declared twice'
-            yield Problem(profile.spans.of("name"), message, "remove one of them")
+    """Two options of a stage, two model profiles or two inputs have the same name."""
+    for what, declared in (("model profile", workflow.models.profiles), ("input", workflow.inputs)):
+        names = Counter(item.name for item in declared)
+        for item in declared:
+            if names[item.name] > 1:
+                message = f'{what} "{item.name}" is declared twice'
+                yield Problem(item.spans.of("name"), message, "remove one of them")
     for stage in workflow.stages:
         if isinstance(stage, HumanStage):
             keys = Counter(option.key for option in stage.options)

@@ -26,6 +26,7 @@ class Scope(Protocol):
     def output(self, key: str) -> object: ...
     def exists(self, key: str) -> bool: ...
     def context(self, key: str) -> object: ...
+    def input(self, name: str) -> object: ...
     def visits(self, stage: str) -> int: ...
     def function(self, name: str) -> Callable[[str | None], object] | None:
         """Return the function that a plugin provides under this name, or None."""
@@ -98,6 +99,8 @@ def _call(call: FunctionCall, scope: Scope) -> object:
             return scope.exists(name)
         case Function.CONTEXT:
             return scope.context(name)
+        case Function.INPUT:
+            return scope.input(name)
         case Function.VISITS:
             return scope.visits(name)
         case Function.FINDINGS | Function.VERDICT:

@@ -22,6 +22,7 @@ class Function(StrEnum):
     OUTPUT = "output"  # a value that a stage produced, or null
     EXISTS = "exists"  # whether a stage produced a value
     CONTEXT = "context"  # a value of the run's context, or null
+    INPUT = "input"  # the value of an input
     VISITS = "visits"  # how often a stage has completed
     FINDINGS = "findings"  # the number of open reports, of all stages or of one
     VERDICT = "verdict"  # the verdict of the last structured review, or none

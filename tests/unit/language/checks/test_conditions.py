@@ -39,6 +39,28 @@ def test_types_known_only_at_run_time_are_not_a_mismatch(text: str) -> None:
     assert list(mismatches(parse_expression(text))) == []
 
 
+@pytest.mark.parametrize(
+    ("condition", "code"),
+    [
+        ('input("n") < 3', None),
+        ('input("on") && input("t") == "x"', None),
+        ('input("t") < 3', "AWF030"),
+        ('input("on") < 3', "AWF030"),
+        ('input("n")', "AWF030"),
+        ('input("n") == "3"', "AWF104"),
+    ],
+)
+def test_an_input_has_the_type_of_its_default(condition: str, code: str | None) -> None:
+    """A number is not compared with text, and one without a default is text."""
+    lines = f'''input "n" default=2.5
+        input "on" default=true
+        input "t"
+        stage "a" kind="tool" command="x"
+        transition from="a" to="done" when=r#"{condition}"#
+        transition from="a" to="done"'''
+    assert codes(bounded(lines)) == ([code] if code else [])
+
+
 def test_impossible_values_are_found() -> None:
     """An outcome or verdict compared with a value it never has, on either side."""
     expression = parse_expression('outcome("a") == "sucess" || "pass" == verdict() || outcome("a") == "fail"')

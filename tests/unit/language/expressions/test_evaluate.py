@@ -30,6 +30,9 @@ class World:
     def context(self, key: str) -> object:
         return self.values.get(key)
 
+    def input(self, name: str) -> object:
+        return self.values.get(f"input.{name}")
+
     def visits(self, stage: str) -> int:
         return self.visited.get(stage, 0)
 
@@ -42,7 +45,7 @@ class World:
 
 WORLD = World(
     outcomes={"build": "success", "review": "fail"},
-    values={"build.risk": "high", "build.size": 12, "flag": True, "off": False, "list": [1]},
+    values={"input.rounds": 3, "build.risk": "high", "build.size": 12, "flag": True, "off": False, "list": [1]},
     visited={"build": 2},
     reports={"review": 2, "lint": 1},
     ruling="FAIL",
@@ -58,6 +61,7 @@ WORLD = World(
         ("findings() > 0 && findings() <= 3", True),
         ('findings("lint") == 1', True),
         ('visits("build") >= 2', True),
+        ('input("rounds") == 3', True),
         ('visits("other") == 0', True),
         ('verdict() == "FAIL"', True),
         ('output("build.risk") == "high"', True),

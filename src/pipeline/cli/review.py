@@ -1,0 +1,138 @@
+"""`awf review`: review the current change, and fix what is found if asked to."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipeline.app.check import check
+from pipeline.app.findings.ledger import find_repository, open_ledger, read_snapshot, timestamp
+from pipeline.app.review import CLAIMED, WORKFLOW, ReviewTarget, choose_reviewers, find_target, with_reviewers
+from pipeline.app.runs import RunResult
+from pipeline.app.store import RunStore
+from pipeline.app.wiring import Runtime
+from pipeline.cli.diagnostics import print_diagnostics
+from pipeline.cli.findings.options import utc_now
+from pipeline.cli.location import catalog, project
+from pipeline.cli.options import agent_options, current_settings, read_agent_options
+from pipeline.cli.run import WatchOptions, execute_run, prepare_run, watch_options
+from pipeline.cli.store_options import StoreLocation, store_location_options
+from pipeline.errors import AwfError, ExitCode
+from pipeline.findings.model import Finding
+from pipeline.findings.review_options import COMMAND, OPTION
+from pipeline.language.model import Lens
+
+_LENSES = (*Lens, "all")
+
+
+@click.command("review")
+@click.option("--base", metavar="REF", help="Compare with where this branch left REF. [default: the default branch]")
+@click.option(
+    "--mode",
+    type=click.Choice(["full", "quick", "verify"]),
+    default="full",
+    show_default=True,
+    help="quick: only what must be fixed now, and no report. verify: only fixes that were claimed.",
+)
+@click.option("--lens", "lenses", type=click.Choice(_LENSES), multiple=True, help="Repeatable. [default: code-review]")
+@click.option("--scope", "paths", type=click.Path(path_type=Path), multiple=True, help="Only this path. Repeatable.")
+@click.option("--only", multiple=True, metavar="NAME", help="Only this reviewer or tool. Repeatable.")
+@click.option("--goal", default="", help="What the change is meant to do. [default: the workflow's goal]")
+@click.option("--fix", is_flag=True, help="Decide on each finding, fix the chosen ones, and review again.")
+@click.option(
+    "--apply", "applied", type=click.Choice(["all", "must"]), help="Fix without asking: everything, or what must be."
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice(["abort", "fail", "warn"]),
+    default="fail",
+    show_default=True,
+    help="The mildest verdict that makes the command fail.",
+)
+@click.option("--no-report", is_flag=True, help="Do not write a report below docs/code-reviews.")
+@agent_options
+@store_location_options
+@watch_options
+def command(
+    base: str | None,
+    mode: str,
+    lenses: tuple[str, ...],
+    paths: tuple[Path, ...],
+    only: tuple[str, ...],
+    goal: str,
+    applied: str | None,
+    fail_on: str,
+    where: StoreLocation,
+    watch: WatchOptions,
+    *,
+    fix: bool,
+    no_report: bool,
+    **agent: Any,
+) -> int:
+    """Review the current change with several reviewers and the tools of the settings.
+
+    The change is what differs from the commit at which this branch left the default branch; uncommitted and new files
+    are included. The reviewers are those of the workflow "review": copy it into your project to change them.
+
+    Exits with 0 if the review passes, 1 if its verdict is as bad as --fail-on or worse, 3 if it is incomplete or waits
+    for a person, 130 if it is cancelled.
+    """
+    if mode == "verify" and where.on:
+        raise click.UsageError("--mode verify needs the ledger of this machine and cannot be combined with --on")
+    root, wanted = project(), frozenset(Lens) if "all" in lenses else frozenset(map(Lens, lenses or ("code-review",)))
+    target = find_target(root, os.environ, where.store.absolute(), base, paths)
+    claims = _claims(where.store) if mode == "verify" else []
+    if not target.files and mode != "verify":
+        help = "name another base, such as: awf review --base HEAD~1"
+        raise AwfError(f"nothing to review: no file differs from {target.base[:12]} ({target.target})", help=help)
+    entry = catalog().find(WORKFLOW)
+    checked = check(entry)
+    workflow = checked.workflow
+    if workflow is None:
+        print_diagnostics(checked)
+        raise AwfError(f'"{checked.source.name}" has errors and cannot be run', help="fix them, or remove the file")
+    chosen = choose_reviewers(workflow, wanted, only, current_settings().review_tools, claims)
+    checked = with_reviewers(checked, workflow, chosen)
+    options = read_agent_options(**agent)
+    options[OPTION] = _review_options(target, mode, sorted(wanted), fail_on, applied, report=not no_report)
+    inputs = {"fix": applied or "ask"} if applied or fix else {}
+    record = prepare_run(WORKFLOW, entry, checked, goal, inputs, options, where)
+    if record is None:
+        return ExitCode.USAGE
+
+    def start(store: RunStore, runtime: Runtime) -> RunResult:
+        return store.start(record, runtime, checked.workflow)
+
+    return execute_run(start, where, replace(watch, events=False))
+
+
+def _review_options(
+    target: ReviewTarget, mode: str, lenses: list[Lens], fail_on: str, applied: str | None, *, report: bool
+) -> dict[str, Any]:
+    """What the run's first record says about the review, so that every reader and a resumed run know it."""
+    return {
+        "mode": mode,
+        "base": target.base,
+        "target": target.target,
+        "scope": target.scope,
+        "paths": list(target.paths),
+        "caller": COMMAND,
+        "lenses": [str(lens) for lens in lenses],
+        "fail_on": fail_on,
+        "report": report and mode == "full",
+        **({"apply": applied} if applied else {}),
+    }
+
+
+def _claims(store: Path) -> list[Finding]:
+    """The findings to verify, those claimed in the view files included; raises AwfError without any."""
+    repository = find_repository(None, Path.cwd(), os.environ, current_settings().record_writers)
+    now = utc_now()
+    found = read_snapshot(store, repository.root, timestamp(now)).ledger
+    if not any(finding.state in CLAIMED for finding in found):
+        help = "claim a fix first, such as with: awf findings triage ID --state fix-claimed"
+        raise AwfError("no fix to verify: no finding is claimed to be fixed or reopened", help=help)
+    with open_ledger(store, repository, now) as opened:  # records the claims, so that the run sees them
+        return [finding for finding in opened.ledger if finding.state in CLAIMED]

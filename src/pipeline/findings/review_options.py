@@ -1,0 +1,43 @@
+"""What a run was asked to review, as its first record says."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pipeline.engine.context import Key
+from pipeline.engine.state import State
+
+OPTION = "review"  # the option of a run that holds it
+COMMAND = "awf review"
+
+ReviewMode = Literal["full", "quick", "verify"]
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewOptions:
+    """What is reviewed, how, and for whom."""
+
+    mode: ReviewMode = "full"
+    base: str = ""  # the commit that the change is compared with; empty outside a repository
+    target: str = ""  # such as `main..HEAD`
+    scope: str = "changeset"  # or package, or file
+    paths: tuple[str, ...] = ()  # what the review is limited to, from the root of the repository; empty: everything
+    task: str = ""
+    caller: str = "awf run"  # or COMMAND
+    lenses: tuple[str, ...] = ()
+    report: bool = False  # whether to write the Markdown report
+    apply: Literal["", "must", "all"] = ""  # what is fixed without asking
+    fail_on: Literal["warn", "fail", "abort"] = "fail"  # the mildest verdict that makes the command fail
+
+
+def review_options(state: State) -> ReviewOptions:
+    """What a run reviews. Without a given base it is that of the run's workspace, else the commit it started at."""
+    given: dict[str, Any] = state.options.get(OPTION) or {}
+    base = given.get("base") or state.context.get(Key.WORKSPACE_BASE) or state.head
+    lists = {name: tuple(given.get(name) or ()) for name in ("paths", "lenses")}
+    return ReviewOptions(**{"task": state.run_id, **given, "base": str(base), **lists})
+
+
+def is_review_command(options: Mapping[str, Any]) -> bool:
+    """Whether a run with these options was started by `awf review`."""
+    return (options.get(OPTION) or {}).get("caller") == COMMAND
