@@ -8,7 +8,7 @@ from itertools import groupby
 
 from pipeline.engine.context import Context
 from pipeline.findings.answers import ANSWER_FORMAT, quote_line
-from pipeline.findings.model import STAGE, AutofixClass, Finding, FindingId
+from pipeline.findings.model import AutofixClass, Finding, FindingId
 from pipeline.findings.plugin import ReviewKey
 from pipeline.findings.triage import importance
 from pipeline.text import plural
@@ -85,7 +85,7 @@ def chosen_section(
     others = [finding for finding in findings if finding.id in mentioned - wanted]
     parts = [f"Chosen, for the proposed fix to be applied: {_numbers(chosen) or 'nothing that is still open'}."]
     not_chosen = [_numbers(others)] if others else []
-    if stages := _stages_with_prose(context):
+    if stages := [name for name in _stages_with_prose(context) if name not in {one.failing_stage for one in findings}]:
         not_chosen.append(f"what {', '.join(stages)} reported")
     if not_chosen:
         parts.append(f"Not chosen, and not part of this task: {', and '.join(not_chosen)}.")
@@ -139,9 +139,7 @@ def _details(finding: Finding, members: Sequence[Finding]) -> Iterator[str]:
     lines = [f"    tried: {quote_line(text, 200)}" for text in attempts]
     yield "\n".join([*lines, *(f"    ruled: {quote_line(text, 200)}" for text in rulings[-1:])])
     yield f"    fix: {quote_line(finding.fix, 600)}" if finding.fix else ""
-    # The report of a stage that failed has the whole text.
-    told = not finding.impact or STAGE in finding.fingerprints
-    yield "" if told else f"    why: {quote_line(finding.impact, 400)}"
+    yield f"    why: {quote_line(finding.impact, 400)}" if finding.impact else ""
     yield "\n".join(map(_member_line, members))
     quotation = next((one.quote or one.raw for one in finding.evidence if one.quote or one.raw), "")
     yield f"    seen: {quote_line(quotation, 240)}" if quotation else ""

@@ -322,11 +322,10 @@ def _apply_to(finding: Finding, event: LedgerEvent) -> Finding:
             update = {"decisions": (*finding.decisions, decision)}
             return _with_history(finding, event.at, "decision", update, by=decision.by, note=decision.action)
         case LinkAdded(link=link) | LinkRemoved(link=link):
-            others = (one for one in finding.links if (one.kind, one.to) != (link.kind, link.to))
-            what, links = "linked", (*finding.links, link)
-            if isinstance(event, LinkRemoved):
-                what, links = "unlinked", tuple(others)
-            return _with_history(finding, event.at, what, {"links": links}, note=f"{link.kind} {link.to}")
+            removed = isinstance(event, LinkRemoved)
+            others = (one for one in finding.links if not removed or (one.kind, one.to) != (link.kind, link.to))
+            update, what = {"links": (*others, *(() if removed else (link,)))}, "unlinked" if removed else "linked"
+            return _with_history(finding, event.at, what, update, note=f"{link.kind} {link.to}")
         case FieldsEdited(changes=changes):
             update = {"updated_at": finding.updated_at}  # if the edit was refused, only the history mentions it
             if changes:

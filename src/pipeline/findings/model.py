@@ -375,10 +375,15 @@ class Finding(FindingValue):
         return tuple(link.to for link in self.links if link.kind == MAY_BE) if self.links else ()
 
     @property
+    def failing_stage(self) -> str:
+        """The stage whose failure it stands for; empty for any other finding."""
+        return self.fingerprints.get(STAGE, "").rpartition("/")[2]
+
+    @property
     def failures(self) -> str:
-        """How often the stage failed that it stands for, such as `failed in 3 visits`; empty for any other finding."""
+        """How often that stage failed, such as `failed in 3 visits`; empty for once."""
         visits = len({vote.pass_id for vote in self.votes})
-        return f"failed in {visits} visits" if STAGE in self.fingerprints and visits > 1 else ""
+        return f"failed in {visits} visits" if self.failing_stage and visits > 1 else ""
 
     @property
     def unreadable(self) -> str:

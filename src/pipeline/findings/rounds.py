@@ -10,7 +10,7 @@ from pipeline.findings.answers import STANDING
 from pipeline.findings.events import Pass
 from pipeline.findings.fingerprints import content_words
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import STAGE, Change, Finding, FindingState, Strength
+from pipeline.findings.model import Change, Finding, FindingState, Strength
 from pipeline.findings.transitions import CAUSED, ReviewScope
 
 STALL_LIMIT = 2  # refuted fixes or upheld disputes of one finding, or rounds in a row in which fixes caused findings
@@ -157,7 +157,7 @@ def _is_one_defect(finding: Finding) -> bool:
 
     Near a fix, another defect may be mistaken for the first one, and what is said about both is not a ruling on either.
     """
-    if STAGE in finding.fingerprints:
+    if finding.failing_stage:
         return False
     guessed = (change for change in finding.history if change.what == "seen" and change.note.endswith(Strength.FUZZY))
     return all(_repeats_words(finding, change.pass_id) for change in guessed)

@@ -29,6 +29,7 @@ from pipeline.findings.plugin import (
     NOTHING_OPEN,
     NOTHING_SAID,
     ReviewKey,
+    count_reports,
     finding_ids,
     found_key,
     is_asked_for_findings,
@@ -143,8 +144,10 @@ class RunFindings:
         ledger = self.ledger()
         known = (FindingId(id) for id in finding_ids(context) if id in ledger.findings)
         wanted = {ledger.leader(id) for id in known}  # a person may have merged what was reported
-        left = [finding for finding in ledger if finding.state.needs_attention]
+        left = open_findings(ledger)
         if ReviewKey.CHOSEN in context:
+            own = (one for one in open_findings(ledger, run) if one.failing_stage)
+            wanted |= {one.id for one in own if count_reports(context, one.failing_stage)}
             return chosen_section(left, context, wanted, room, ledger.members)
         found = [finding for finding in left if finding.id in wanted]
         return fix_section(found, room, ledger.members, filtered=len(hidden_items(ledger, run)))
@@ -186,7 +189,7 @@ class RunFindings:
             self._passes.append(result.passed)
 
         answered = result if report else None
-        ids = tuple(finding.id for finding in result.findings) if result else ()
+        ids = tuple(finding.id for finding in answered.findings) if answered else ()
         yield from report_operations(stage, visit, outcome, context, at, ids)
         yield from self._verdict(answered) if answered else _withdraw_verdict(stage, outcome, context)
         yield from self._stall_signal(state, context) if answered and state.workflow.loops else ()

@@ -42,7 +42,6 @@ from pipeline.findings.match import Match, Matching, quotes_no_code
 from pipeline.findings.merge import Decisions, rank
 from pipeline.findings.model import (
     MAY_BE,
-    STAGE,
     UNREADABLE,
     Actor,
     AutofixClass,
@@ -278,7 +277,7 @@ class _PassEvents:
                 by = known.attempts[-1].by if known.attempts else ""
                 attempt = FixAttempt(run=self.passed.run, round=self.passed.round, by=by, outcome="not_fixed")
                 self.events.append(FixAttempted(at=self.at, id=known.id, attempt=attempt))
-            case FindingState.VERIFIED_FIXED if STAGE in known.fingerprints:  # perhaps for another reason
+            case FindingState.VERIFIED_FIXED if known.failing_stage:  # perhaps for another reason
                 self._set_state(known, FindingState.REOPENED, "it fails again")
             case FindingState.VERIFIED_FIXED:
                 self._set_state(known, FindingState.REOPENED, "regression: it was fixed, and it is back")
