@@ -316,9 +316,10 @@ def format_result(result: RunResult, where: StoreLocation) -> str:
     run_id, end, now = result.run_id, where.end, time.time()
     reason = f" ({sanitize(result.reason)})" if result.reason and result.reason != result.status else ""
     lines = [f"run {run_id}: {result.status}{reason}"]
-    if result.outstanding:
-        count = plural(result.outstanding, "report")
-        lines.append(f"{count} outstanding: awf context {run_id} review.findings{end}")
+    if result.findings:
+        lines.append(f"{plural(result.findings, 'open finding')}: awf findings list --run {run_id}{end}")
+    if result.reports:
+        lines.append(f"{plural(result.reports, 'open report')}: awf context {run_id} review.findings{end}")
     if result.status is RunStatus.WAITING:
         lines.append(f"answer with: awf answer {run_id}{end}")
     if result.until is not None:

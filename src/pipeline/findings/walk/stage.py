@@ -146,7 +146,11 @@ class TriageHandler:
         by = Actor.ORCHESTRATOR if panel.source is StatusSource.OVERRIDE else Actor.USER
         self.findings.hold(job.stage.id, job.visit, lambda at: decision_events(walk, at, str(by)))
         reports = job.context.list_at(ReviewKey.REPORTS)
-        prose = sum(not (isinstance(report, dict) and report.get("findingIds")) for report in reports)
+        asked = {item.finding.failing_stage for item in walk.items}
+        prose = sum(
+            not (isinstance(report, dict) and (report.get("findingIds") or report.get("stageId") in asked))
+            for report in reports
+        )
         return _outcome(walk, panel.source, unused=recorded.remaining, prose=prose)
 
 
