@@ -454,10 +454,17 @@ class CodeState:
         return next((self.fixes[place.path, line] for line in lines if (place.path, line) in self.fixes), None)
 
     def is_late(self, place: Location | None, passed: Pass, ledger: Ledger) -> bool:
-        """Whether an earlier pass of the same work covered these very lines and said nothing."""
+        """Whether a reviewer of this pass covered these very lines before, in the same work, and said nothing."""
         if place is None or place.start is None:
             return False
-        earlier = (one for one in ledger.passes.values() if one.id != passed.id and same_work(one, passed))
+        reviewers = passed.coverage.reviewers.keys()
+        earlier = (
+            one
+            for one in ledger.passes.values()
+            if one.id != passed.id
+            and same_work(one, passed)
+            and not (reviewers and reviewers.isdisjoint(one.coverage.reviewers))
+        )
         return any(self._covered_before(place, place.start, one, passed) for one in earlier)
 
     def _covered_before(self, place: Location, start: int, earlier: Pass, passed: Pass) -> bool:
