@@ -92,7 +92,8 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
         runtime.deciders,
         settings.record_writers,
     )
-    plugins.register(ReviewDiffs(environ, snapshots, runtime.store), "reviewed")  # first: a summary starts with it
+    diffs = ReviewDiffs(environ, snapshots, runtime.store, settings.review_reports)
+    plugins.register(diffs, "reviewed")  # first: a summary starts with it
     plugins.register(findings, "findings")
     plugins.load_installed()
 

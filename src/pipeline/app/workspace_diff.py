@@ -18,6 +18,7 @@ from pipeline.findings.git import (
     delete_ref,
     is_tree,
     patch_of,
+    pathspecs,
     review_end,
     review_start,
     stat_of,
@@ -98,10 +99,17 @@ class ReviewDiffs:
     that are not reviews cost nothing.
     """
 
-    def __init__(self, environ: Mapping[str, str], snapshots: TreeSnapshots, store: Path) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        snapshots: TreeSnapshots,
+        store: Path,
+        reports: str = "",  # the directory of the repository with reports of reviews, which are not reviewed
+    ) -> None:
         self._environ = environ
         self._snapshots = snapshots
         self._store = store
+        self._reports = reports
 
     @hookimpl
     def after_stage(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> Iterator[Operation]:
@@ -156,9 +164,12 @@ class ReviewDiffs:
             root, new = self._files(state, moment)
             stat, patch, path = self._diff(root, state, base, new, room)
             about = [f"Base commit: {base[:12]}{f' ({options.target})' if options.target else ''}."]
+            if options.mode == "quick":
+                about.append("This is a quick review: report only P0 and P1, and leave out everything else.")
             if options.paths:
                 about.append(f"Only this part of it is to be reviewed: {', '.join(options.paths)}.")
-            loose = [] if state.workspace else changed_names(root, self._environ, "HEAD", new, options.paths)
+            within = pathspecs(options.paths, self._reports)
+            loose = [] if state.workspace else changed_names(root, self._environ, "HEAD", new, within)
             if loose:
                 about.append(f"Uncommitted changes are included, new files too: {plural(len(loose), 'file')}.")
         except GitRefusedError as error:
@@ -183,11 +194,11 @@ class ReviewDiffs:
 
     def _diff(self, root: Path, state: State, old: str, new: str, room: int) -> tuple[str, str, str]:
         """The statistics, the diff, and the file that holds the diff if it needs more than `room` characters."""
-        paths = review_options(state).paths
-        stat = stat_of(root, self._environ, old, new, paths)
+        within = pathspecs(review_options(state).paths, self._reports)
+        stat = stat_of(root, self._environ, old, new, within)
         if not stat or changed_line_count(stat) > _MAX_FILE_LINES:
             return stat, "", ""
-        patch = patch_of(root, self._environ, old, new, paths)
+        patch = patch_of(root, self._environ, old, new, within)
         if len(patch) <= room:
             return stat, patch, ""
         file = self._store.absolute() / RUNS / state.run_id / f"{old[:12]}-{new[:12]}.diff"

@@ -106,7 +106,7 @@ def worklist(job: Job) -> Worklist | None:
 
 @hookspec
 def expression_functions() -> Mapping[str, ExpressionFunction]:
-    """The functions behind `findings()` and `verdict()` in conditions, and behind the `stalled` signal of loops.
+    """The functions behind `findings()`, `reports()` and `verdict()` in conditions, and the `stalled` signal of loops.
 
     Each takes the context and the argument of the call. It must depend on nothing else. The value of a signal is its
     reason; an empty one means no signal.

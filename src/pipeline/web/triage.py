@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
@@ -14,6 +15,7 @@ from pipeline.app.findings.ledger import Repository, timestamp
 from pipeline.app.findings.queries import select
 from pipeline.app.findings.triage import ChosenFindings, TriageRequest, TriageResult, apply_triage, plan_triage
 from pipeline.app.findings.triage import split as split_cluster
+from pipeline.app.settings import SettingsPaths, load_settings
 from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor
@@ -63,7 +65,7 @@ def triage(request: Request, fields: Form) -> Response:
     store, form = _writable_store(request), TriageForm.parse(fields)
     if not form.agreed and (form.everything or len(form.names) != 1):
         raise HTTPException(409, "Several findings are changed only after a preview. Nothing was decided.")
-    repository, now = Repository(store.root, os.environ), datetime.now(UTC)
+    repository, now = _repository(store), datetime.now(UTC)
     result = apply_triage(form.choose, form.request, store.directory, repository, now, form.agreed)
     if result.moves and not result.refused and not form.agreed and not wants_json(request):
         return RedirectResponse(url("s", store.name, "findings", result.moves[0].finding.number), 303)
@@ -73,13 +75,20 @@ def triage(request: Request, fields: Form) -> Response:
 def split(request: Request, fields: Form) -> Response:
     """Separate a finding from the one it is part of, and show it."""
     store, name = _writable_store(request), fields.get("id", "")
-    split_cluster((name,), store.directory, Repository(store.root, os.environ), datetime.now(UTC))
+    split_cluster((name,), store.directory, _repository(store), datetime.now(UTC))
     return RedirectResponse(url("s", store.name, "findings", name), 303)
 
 
 def to_findings(request: Request) -> Response:
     """Lead to the findings when the address of a decision is opened again, as after a reload."""
     return RedirectResponse(url("s", current_store(request).name, "findings"), 303)
+
+
+def _repository(store: ServedStore) -> Repository:
+    """The repository of a store, with the record writers that the user's settings allow; none if those have errors."""
+    loaded = load_settings(SettingsPaths.of(store.root, Path.home(), os.environ))
+    trusted = () if loaded.problems else loaded.settings.record_writers
+    return Repository(store.root, os.environ, trusted=trusted)
 
 
 def _writable_store(request: Request) -> ServedStore:
