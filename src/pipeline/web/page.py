@@ -1,5 +1,6 @@
 """What every page is made with: the site and store of a request, its form, the templates, and the error pages."""
 
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -20,7 +21,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from pipeline import text
+from pipeline.app.findings.ledger import Repository
 from pipeline.app.overview import error_kind
+from pipeline.app.settings import SettingsPaths, load_settings
 from pipeline.app.store import RunStore, open_local_store
 from pipeline.engine.ports import UnknownRun
 from pipeline.errors import AwfError
@@ -136,6 +139,13 @@ def writable_store(request: Request) -> ServedStore:
             help="decide about them in a triage stage of the workflow; nothing was changed",
         )
     return store
+
+
+def repository_of(store: ServedStore) -> Repository:
+    """The repository of a store, with the record writers that the user's settings allow; none if those have errors."""
+    loaded = load_settings(SettingsPaths.of(store.root, Path.home(), os.environ))
+    trusted = () if loaded.problems else loaded.settings.record_writers
+    return Repository(store.root, os.environ, trusted=trusted)
 
 
 def form_endpoint(handle: Callable[[Request, Form], Response]) -> Callable[[Request], Awaitable[Response]]:

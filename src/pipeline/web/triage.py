@@ -1,6 +1,5 @@
 """Decisions about findings: previewed first, then made. The rules are those of `awf findings triage`."""
 
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import parse_qsl
@@ -10,14 +9,23 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from pipeline.app.findings.ledger import Repository, timestamp
+from pipeline.app.findings.ledger import timestamp
 from pipeline.app.findings.queries import select
 from pipeline.app.findings.triage import ChosenFindings, TriageRequest, TriageResult, apply_triage, plan_triage
 from pipeline.app.findings.triage import split as split_cluster
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor
 from pipeline.web.findings import FindingsQuery
-from pipeline.web.page import Form, current_store, form_endpoint, render, url, wants_json, writable_store
+from pipeline.web.page import (
+    Form,
+    current_store,
+    form_endpoint,
+    render,
+    repository_of,
+    url,
+    wants_json,
+    writable_store,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +70,7 @@ def triage(request: Request, fields: Form) -> Response:
     store, form = writable_store(request), TriageForm.parse(fields)
     if not form.agreed and (form.everything or len(form.names) != 1):
         raise HTTPException(409, "Several findings are changed only after a preview. Nothing was decided.")
-    repository, now = Repository(store.root, os.environ), datetime.now(UTC)
+    repository, now = repository_of(store), datetime.now(UTC)
     result = apply_triage(form.choose, form.request, store.directory, repository, now, form.agreed)
     if result.moves and not result.refused and not form.agreed and not wants_json(request):
         return RedirectResponse(url("s", store.name, "findings", result.moves[0].finding.number), 303)
@@ -72,7 +80,7 @@ def triage(request: Request, fields: Form) -> Response:
 def split(request: Request, fields: Form) -> Response:
     """Separate a finding from the one it is part of, and show it."""
     store, name = writable_store(request), fields.get("id", "")
-    split_cluster((name,), store.directory, Repository(store.root, os.environ), datetime.now(UTC))
+    split_cluster((name,), store.directory, repository_of(store), datetime.now(UTC))
     return RedirectResponse(url("s", store.name, "findings", name), 303)
 
 

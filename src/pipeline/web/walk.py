@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route as Page
 
-from pipeline.app.findings.ledger import Repository, open_ledger
+from pipeline.app.findings.ledger import open_ledger
 from pipeline.app.findings.queries import ALL_STATES, FindingFilter
 from pipeline.app.store import AlreadyAnswered
 from pipeline.errors import AwfError
@@ -44,6 +44,7 @@ from pipeline.web.page import (
     form_endpoint,
     parse_number,
     render,
+    repository_of,
     url,
     writable_store,
 )
@@ -181,7 +182,7 @@ def _finish(request: Request, store: ServedStore, walk: "BrowserWalk", user: str
         return _answer_run(request, store, walk, user, name)
     walk.report = render_report(walk.walk, FIX_COMMAND)
     if walk.walk.decisions:
-        with open_ledger(store.directory, Repository(store.root, os.environ), datetime.now(UTC)) as opened:
+        with open_ledger(store.directory, repository_of(store), datetime.now(UTC)) as opened:
             events = decision_events(walk.walk, opened.at, str(Actor.USER))
             walk.problems = opened.problems + opened.record(events)
     return RedirectResponse(url("s", store.name, "walk", name), 303)

@@ -97,8 +97,8 @@ def _sections(report: RunReport) -> Iterator[Markup]:
     yield from _review_sections(report.review)
     if report.review.triage:
         yield _triage_section(report.review.triage)
-    if run.findings:
-        yield _section("Outstanding reports", _table(content.reports_table(run)))
+    if run.open_reports:
+        yield _section("Open reports", _table(content.reports_table(run)))
     if run.notes:
         yield _section("Notes", _table(content.notes_table(run)))
     if run.stages:

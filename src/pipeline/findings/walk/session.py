@@ -12,7 +12,7 @@ from pipeline.findings.excerpts import Excerpt
 from pipeline.findings.fingerprints import norm_title
 from pipeline.findings.fix_prompt import Members, findings_section
 from pipeline.findings.formats import FORMATS
-from pipeline.findings.ledger import Ledger
+from pipeline.findings.ledger import Ledger, open_findings
 from pipeline.findings.merge import passes
 from pipeline.findings.model import AutofixClass, Decision, Finding, FindingId, FindingState, FixAttempt, RawFinding
 from pipeline.findings.scales import P_LEVEL
@@ -126,7 +126,7 @@ def open_walk(
 
     No tracker is looked for if there is nothing to decide.
     """
-    findings = pending_findings(filter(wanted, ledger), advisory=advisory)
+    findings = pending_findings(filter(wanted, open_findings(ledger)), advisory=advisory)
     status = trackers.status() if findings else NO_TRACKER
     returns = read_artifacts(artifacts, findings) if artifacts else {}
     items = tuple(_item(finding, ledger, status, artifacts, returns) for finding in findings)
