@@ -13,7 +13,7 @@ from pipeline.engine.state import RunStatus, State
 from pipeline.errors import AwfError, ExitCode
 from pipeline.findings.events import Coverage, ReviewerVerdict
 from pipeline.findings.git import TreeSnapshots, changed_names, pathspecs, query_git, read_checkout
-from pipeline.findings.ledger import Ledger, hidden_items
+from pipeline.findings.ledger import Ledger, hidden_items, open_findings
 from pipeline.findings.model import Finding, FindingState, ReportStatus
 from pipeline.findings.plugin import ReviewKey
 from pipeline.findings.review_options import review_options
