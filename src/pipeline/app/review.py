@@ -218,8 +218,9 @@ def summarize_review(state: State, ledger: Ledger) -> ReviewResult:
     blocks = [said for one in last for said in one.reviewer_verdicts if said.verdict == BLOCK]
     blocks += _failures_in_words(state, {one.stage for one in last})
     own = {str(one.id) for one in passes}
+    still_open = {one.id for one in open_findings(ledger)}
     left = sorted(
-        (one for one in findings if one.state.needs_attention), key=lambda one: (one.severity.rank, importance(one))
+        (one for one in findings if one.id in still_open), key=lambda one: (one.severity.rank, importance(one))
     )
     return ReviewResult(
         run_id=state.run_id,
