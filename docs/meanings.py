@@ -152,7 +152,11 @@ FUNCTIONS: Mapping[Function, tuple[str, str]] = {  # how it is written, and what
     Function.CONTEXT: ('`context("key")`', "a value of the context, or null"),
     Function.INPUT: ('`input("name")`', "the value of an input, of the type of its default"),
     Function.VISITS: ('`visits("stage")`', "how often the stage has completed"),
-    Function.FINDINGS: ('`findings()` `findings("stage")`', "the number of open reports, of all stages or of one"),
+    Function.FINDINGS: (
+        '`findings()` `findings("stage")`',
+        "the open findings of this run that are to be fixed, in all or of one stage; 0 exactly without open reports",
+    ),
+    Function.REPORTS: ('`reports()` `reports("stage")`', "the number of open reports, of all stages or of one"),
     Function.VERDICT: (
         "`verdict()`",
         "the verdict of the last structured [review](findings.md#reviews) on the findings of this run",

@@ -283,8 +283,8 @@ def _rest(descriptor: int) -> bytes:
     return gathered
 
 
-def test_a_report_in_prose_leads_to_the_fix(project: Project) -> None:
-    """It has no findings to decide on; it never leads to the exit."""
+def test_a_failure_in_prose_is_decided_on_like_any_finding(project: Project) -> None:
+    """0-02: a person is asked about it; accepted, it leads to the fix, which is given its text."""
     body = """workflow "W" {
 version 2
 start "rev"
@@ -301,4 +301,8 @@ transition from="fix" to="rev"
     (project.folder / "words.json").write_text(json.dumps({"rev": "Bad.\n[STATUS: fail]\n[FAILURE_REASON: no tests]"}))
     done = project.awf("run", "words.awf.kdl", "--script", "words.json", "--run-id", "w", "--json")
     ended = json.loads(done.stdout.splitlines()[-1])
-    assert (ended["status"], ended["path"][:3]) == ("paused", ["rev", "sort", "fix"])
+    assert (ended["status"], ended["path"]) == ("waiting", ["rev"])
+    (project.folder / "words-answers.json").write_text(json.dumps({"sort": ["apply"]}))
+    done = project.awf("resume", "w", "--answers", "words-answers.json", "--json")
+    ended = json.loads(done.stdout.splitlines()[-1])
+    assert ended["path"][:3] == ["rev", "sort", "fix"]

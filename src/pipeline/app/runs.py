@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from pipeline import __version__
 from pipeline.app.catalog import CatalogEntry
 from pipeline.app.check import CheckedWorkflow
+from pipeline.app.history import read_open_findings
 from pipeline.app.overview import resume_options
 from pipeline.app.responders import cancel_on_request, check_answers
 from pipeline.app.store import load_state, process_label
@@ -66,7 +67,8 @@ class RunResult:
     run_id: str
     status: RunStatus
     path: tuple[str, ...]  # the stages in the order they completed
-    outstanding: int
+    reports: int  # open ones
+    findings: int  # open ones of this run
     reason: str
     resume: tuple[str, ...] = ()  # the options `awf resume` needs to continue it
     until: float | None = None  # when an exhausted quota resets, if that is all the run waits for
@@ -83,8 +85,9 @@ class RunResult:
             "run_id": self.run_id,
             "status": self.status,
             "path": list(self.path),
-            "reports": self.outstanding,
-            "outstanding": self.outstanding,
+            "reports": self.reports,
+            "findings": self.findings,
+            "outstanding": self.reports,  # an earlier name of `reports`
             "reason": self.reason,
             **({"until": self.until} if self.until is not None else {}),
         }
@@ -286,16 +289,18 @@ async def _drive(driver: Driver, event: EventKind, runtime: Runtime, cancellatio
 
 def emit_end(plugins: Plugins, state: State, result: RunResult) -> None:
     """Tell the listeners how a run ended, or where it stopped."""
-    data: dict[str, Any] = {"status": result.status, "reason": result.reason, "outstanding": result.outstanding}
+    counts = {"reports": result.reports, "findings": result.findings, "outstanding": result.reports}
+    data: dict[str, Any] = {"status": result.status, "reason": result.reason, **counts}
     plugins.emit(_END_EVENTS[state.status], state, *state.cursor, **data)
 
 
-def result_of(state: State, journal: Journal) -> RunResult:
-    """The result of a run, with the path it took."""
-    outstanding = len(state.context.list_at(ReviewKey.REPORTS))
+def result_of(state: State, journal: Journal, ledger: Journal | None = None) -> RunResult:
+    """The result of a run, with the path it took; `ledger` is the journal of its findings where it has its own."""
+    reports = len(state.context.list_at(ReviewKey.REPORTS))
+    findings = len(read_open_findings(ledger or journal, state.run_id))
     options = () if state.status is RunStatus.SUCCESS else tuple(resume_options(state))
     path = path_of(journal, state.run_id)
-    return RunResult(state.run_id, state.status, path, outstanding, state.reason, options, state.until)
+    return RunResult(state.run_id, state.status, path, reports, findings, state.reason, options, state.until)
 
 
 def path_of(journal: Journal, run_id: str) -> tuple[str, ...]:

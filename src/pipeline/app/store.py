@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.app.history import AttemptArtifacts
+from pipeline.app.history import AttemptArtifacts, read_ledger, read_open_findings
 from pipeline.app.overview import next_question
 from pipeline.backends.process_tree import kill_by_label
 from pipeline.engine.context import Key
@@ -165,6 +165,17 @@ class RunStore(ABC):
     def ledger(self, run_id: str) -> Journal:  # noqa: ARG002 - runs on this machine share one
         """The journal whose ledger holds the findings of a run."""
         return self.journal
+
+    def count_open_findings(self, run_ids: Sequence[str]) -> Mapping[str, int]:
+        """How many findings of these runs are open, by run; runs without any may be left out."""
+        if self.on_cluster:  # each run has a ledger of its own
+            return {run_id: len(read_open_findings(self.ledger(run_id), run_id)) for run_id in run_ids}
+        ledger = read_ledger(self.journal)
+        if ledger is None:
+            return {}
+        from pipeline.findings.ledger import open_findings_by_run  # noqa: PLC0415 - as `read_ledger` does
+
+        return {run_id: len(found) for run_id, found in open_findings_by_run(ledger).items()}
 
     def worker_info(self, run_id: str) -> WorkerInfo | None:  # noqa: ARG002 - a run on this machine has none
         """The worker that has a run."""

@@ -28,7 +28,7 @@ RENAMED = {"gitignore": ".gitignore", "self-check": ".awf/self-check"}  # files 
 FALSE_POSITIVE = "pages() accepts a size of zero"
 NEXT_COMMANDS = (
     (f"awf why {RUN_ID}", "every stage, and why the run went there"),
-    ("awf findings why 4", "one finding from the first report to the last ruling"),
+    ("awf findings why 3", "one finding from the first report to the last ruling"),
     (f"awf prompt {RUN_ID} fix --visit 2", "the agent's prompt for the second fix"),
     (f"awf report {RUN_ID}", "the run as one page"),
     (f"awf show {RUN_ID}", "a picture of the workflow"),

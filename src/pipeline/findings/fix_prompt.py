@@ -94,7 +94,7 @@ def chosen_section(
     others = [finding for finding in findings if finding.id in mentioned - wanted]
     parts = [f"Chosen, for the proposed fix to be applied: {_numbers(chosen) or 'nothing that is still open'}."]
     not_chosen = [_numbers(others)] if others else []
-    if stages := _stages_with_prose(context):
+    if stages := [name for name in _stages_with_prose(context) if name not in {one.failing_stage for one in findings}]:
         not_chosen.append(f"what {', '.join(stages)} reported")
     if not_chosen:
         parts.append(f"Not chosen, and not part of this task: {', and '.join(not_chosen)}.")

@@ -86,7 +86,9 @@ def ingest(
     del raw  # a hundred thousand items are not kept twice
     drafts = add_fingerprints(number_equal_signatures([draft(group, passed) for group in groups]), files)
 
-    maps = line_maps(ledger, GitHistory(root, environ), passed.tree)
+    # Git is asked only if lines matter: a stage that fails in prose has none.
+    located = any(one.locations for one in (*drafts, *ledger.findings.values()))
+    maps = line_maps(ledger, GitHistory(root, environ), passed.tree) if located else {}
     matching = match(tuple(ledger.findings.values()), drafts, maps)
     answers = tuple(respond(ledger, frozenset(ledger.leader(one.known) for one in matching.matches)))
     ledger = ledger.extended(answers)
@@ -104,10 +106,11 @@ def ingest(
         patterns=tuple(_patterns(reports)),
         reviewer_verdicts=tuple(_verdicts(reports)),
     )
+    checked = _checked(reports)
     del reports, groups, drafts, items  # as above
 
     code = CodeState(files, maps, dict(_fixed_lines(ledger, maps)))
-    events, found = transitions(ledger, matching, decisions, passed, at, code)
+    events, found = transitions(ledger, matching, decisions, passed, at, code, checked)
     kept = (index for index in range(len(decisions.drafts)) if decisions.is_kept(index))
     leading = [index for index in kept if index not in decisions.leaders]
     leading.sort(key=lambda index: rank(decisions.whole(index)))
@@ -118,6 +121,15 @@ def ingest(
     shown += tuple(ledger.findings[event.id] for event in standing if event.id not in ids)
     passed = replace(passed, finding_ids=tuple(dict.fromkeys((*reported, *(finding.id for finding in shown)))))
     return IngestResult(passed, (*answers, PassRecorded(at=at, assessment=passed), *events), shown)
+
+
+def _checked(reports: Iterable[ReviewerReport]) -> dict[str, frozenset[str] | None]:
+    """By reviewer, the tool's ids of what it checked; None is everything."""
+    found: dict[str, frozenset[str] | None] = {}
+    for report in reports:
+        before = found.get(report.reviewer, frozenset())
+        found[report.reviewer] = None if before is None or report.checked is None else before | report.checked
+    return found
 
 
 def new_pass_id(ledger: Ledger, seconds: int, head: str) -> PassId:

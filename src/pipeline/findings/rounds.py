@@ -142,8 +142,12 @@ def _is_upheld(change: Change) -> bool:
 def _is_one_defect(finding: Finding) -> bool:
     """Whether every report was surely of the same defect: a fuzzy match must repeat most words of the report before.
 
+    A stage may fail for another reason each time.
+
     Near a fix, another defect may be mistaken for the first one, and what is said about both is not a ruling on either.
     """
+    if finding.failing_stage:
+        return False
     guessed = (change for change in finding.history if change.what == "seen" and change.note.endswith(Strength.FUZZY))
     return all(_repeats_words(finding, change.pass_id) for change in guessed)
 

@@ -4,7 +4,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
@@ -40,7 +40,7 @@ def run(request: Request) -> Response:
     query, part = request.query_params, request.query_params.get("part", "")
     snapshot = store.run(run_id, parse_number(query.get("at", "")))
     if wants_json(request):
-        return JSONResponse(asdict(snapshot.overview()))
+        return JSONResponse(snapshot.overview().as_json())
     values: dict[str, Any] = {"run": snapshot, "state": snapshot.state}
     if part in ("", "status"):  # of the run as it is now, whichever record the rest of the page shows
         current = snapshot if snapshot.is_latest else store.run(run_id)

@@ -26,6 +26,7 @@ from pipeline.findings.events import (
     ReportedAgain,
     StateChanged,
 )
+from pipeline.findings.evidence import named_places
 from pipeline.findings.formats import FORMATS, IMPORT_FORMATS, detect
 from pipeline.findings.formats.items import MAX_BYTES, malformed_report
 from pipeline.findings.git import TreeSnapshots, query_git
@@ -42,7 +43,7 @@ STDIN = "-"
 CALLER = "awf findings import"
 STAGE = "stage:"  # before the name of a reviewer that is a stage of a run
 _DEFAULTS = ReviewOptions(caller=CALLER)
-_CHANGES = ("new", "unchanged", "updated", "moved", "reopened", "absent")
+_CHANGES = ("new", "unchanged", "updated", "moved", "reopened", "absent", "fixed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +85,20 @@ def _read_file(name: str, stdin: BinaryIO, largest: int) -> ReportFile:
 
 
 def decode_files(
-    files: Iterable[ReportFile], root: Path, *, format: str, reviewer: str, lens: Lens | None
+    files: Iterable[ReportFile], root: Path, *, format: str, reviewer: str, lens: Lens | None, partial: bool = False
 ) -> Iterator[ReviewerReport]:
-    """The reports in files, one after another. Items of one reviewer are numbered through all of its files."""
+    """The reports in files, one after another. Items of one reviewer are numbered through all of its files.
+
+    A `partial` report says nothing about files that it does not name.
+    """
     counts = Counter[str]()
     for file in files:
         report = replace(_decode(file, format, reviewer, str(root)), file=file.stem or "stdin")
         if lens:
             report = replace(report, findings=tuple(replace(finding, lens=lens) for finding in report.findings))
+        if partial and report.covered is None:
+            named = (place.path for finding in report.findings for place in named_places(finding))
+            report = replace(report, covered=tuple(dict.fromkeys(named)))
         if before := counts[report.reviewer]:
             report = _renumber(report, before)
         counts[report.reviewer] += report.inputs
@@ -251,6 +258,9 @@ def pass_changes(events: Iterable[LedgerEvent], ledger: Ledger) -> dict[str, lis
                 lists[event.observed][event.id] = None
             case StateChanged(state=FindingState.REOPENED):
                 lists["reopened"][event.id] = None
+            case StateChanged(state=FindingState.VERIFIED_FIXED):
+                lists["absent"].pop(event.id, None)
+                lists["fixed"][event.id] = None
             case NotReported():
                 lists["absent"][event.id] = None
             case _:

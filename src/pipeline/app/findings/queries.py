@@ -8,8 +8,8 @@ from typing import Any
 
 from pipeline.app.findings.ledger import find_pass
 from pipeline.errors import AwfError
-from pipeline.findings.events import ReviewerVerdict
-from pipeline.findings.ledger import Ledger
+from pipeline.findings.events import ItemOutcome, Pass, ReviewerVerdict
+from pipeline.findings.ledger import Ledger, hidden_items, last_passes
 from pipeline.findings.model import Category, Finding, FindingId, FindingState, Gate, Severity
 from pipeline.findings.reviews import Review, last_review, ledger_verdicts, review_ids, standing_rejections
 from pipeline.findings.triage import importance
@@ -70,6 +70,37 @@ def narrow(names: Iterable[str], ledger: Ledger, wanted: FindingFilter) -> tuple
     known = {name: ledger.find(name) if name else None for name in dict.fromkeys(names)}
     others = [name for name, finding in known.items() if finding is not None and not wanted.matches(finding)]
     return [name for name in known if name not in others], others
+
+
+@dataclass(frozen=True, slots=True)
+class FilteredItems:
+    """What reviewers returned and the gate kept out of the ledger, and what they could not assess."""
+
+    items: tuple[tuple[Pass, ItemOutcome], ...] = ()
+    residual_risks: tuple[str, ...] = ()
+    testing_gaps: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it for a program."""
+        items = [
+            {"pass": passed.id, "run": passed.run, "stage": passed.stage, **outcome.model_dump(mode="json")}
+            for passed, outcome in self.items
+        ]
+        return {
+            "filtered": items,
+            "residual_risks": list(self.residual_risks),
+            "testing_gaps": list(self.testing_gaps),
+        }
+
+
+def filtered_items(ledger: Ledger, run: str = "") -> FilteredItems:
+    """What the gate filtered or demoted in the last passes of a run, or of the last run or import."""
+    covered = [passed.coverage for passed in last_passes(ledger, run)]
+    return FilteredItems(
+        tuple(hidden_items(ledger, run)),
+        tuple(dict.fromkeys(text for one in covered for text in one.residual_risks)),
+        tuple(dict.fromkeys(text for one in covered for text in one.testing_gaps)),
+    )
 
 
 def parse_states(names: Iterable[str]) -> frozenset[FindingState]:

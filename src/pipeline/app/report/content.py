@@ -15,7 +15,7 @@ from pipeline.app.workspace_diff import diff_run
 from pipeline.engine.context import Key
 from pipeline.engine.outcome import Status
 from pipeline.engine.ports import Journal
-from pipeline.findings.ledger import Ledger
+from pipeline.findings.ledger import Ledger, open_findings
 from pipeline.findings.model import Finding, Gate
 from pipeline.findings.rounds import Round, rounds
 from pipeline.findings.triage import importance
@@ -50,6 +50,7 @@ class ReviewSummary:
 
     rounds: tuple[Round, ...] = ()
     findings: tuple[Finding, ...] = ()  # most important first
+    open: tuple[Finding, ...] = ()  # those of them that are open, and were reported in this run
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ def build_report(history: RunHistory, review: ReviewSummary, changes: str, *, dr
     state = history.state
     unfinished = "running" if driven and not state.status.final else "interrupted"
     return RunReport(
-        overview=overview_of(history, driven=driven),
+        overview=overview_of(history, review.open, driven=driven),
         file=history.created.file,
         steps=tuple(_steps(history.timeline, unfinished)),
         seconds=state.seconds,
@@ -143,7 +144,7 @@ def summarize_review(ledger: Ledger, run_id: str) -> ReviewSummary:
         return seen or any(attempt.run == run_id for attempt in finding.attempts)
 
     findings = sorted(filter(concerns_run, ledger), key=lambda one: (not one.state.active, importance(one)))
-    return ReviewSummary(tuple(rounds(ledger, run_id)), tuple(findings))
+    return ReviewSummary(tuple(rounds(ledger, run_id)), tuple(findings), tuple(open_findings(ledger, run_id)))
 
 
 def one_line(text: str, width: int = _MAX_TEXT) -> str:
@@ -176,6 +177,8 @@ def facts(report: RunReport) -> Iterator[tuple[str, str]]:
     yield "started", _format_time(run.began)
     yield "last record", _format_time(run.last)
     yield "time running", format_duration(report.seconds)
+    yield "open findings", str(run.findings)
+    yield "open reports", str(run.reports)
     yield "tokens", format_count(run.tokens) if run.tokens else "none recorded"
     yield "cost", format_cost(run.cost_usd) if run.cost_usd else "none recorded"
     if report.changes:
@@ -231,7 +234,7 @@ def path_table(steps: Sequence[PathStep]) -> ReportTable:
 
 def rounds_table(review: ReviewSummary) -> ReportTable:
     """The review rounds in numbers."""
-    head = ("round", "outstanding", "new", "resolved", "carried", "regressed", "late", "caused by a fix")
+    head = ("round", "open", "new", "resolved", "carried", "regressed", "late", "caused by a fix")
     rows = []
     for one in review.rounds:
         groups = (one.outstanding, one.new, one.resolved, one.carried, one.regressed, one.late, one.caused_by_fix)
@@ -272,7 +275,7 @@ def finding_history(finding: Finding) -> list[str]:
 
 def reports_table(overview: RunOverview) -> ReportTable:
     """What stages reported and nobody has resolved."""
-    rows = ((str(one["stage"]), one["iteration"], one["reason"]) for one in overview.findings[-MAX_ROWS:])
+    rows = ((str(one["stage"]), one["iteration"], one["reason"]) for one in overview.open_reports[-MAX_ROWS:])
     return _visit_texts("reported", rows)
 
 

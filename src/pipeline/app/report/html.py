@@ -95,8 +95,8 @@ def _sections(report: RunReport) -> Iterator[Markup]:
             table = _folded(f"All {len(report.steps)} steps", table)
         yield _section("Path", _tag("p", _text(content.path_line(report.steps)), class_="way"), table)
     yield from _review_sections(report.review)
-    if run.findings:
-        yield _section("Outstanding reports", _table(content.reports_table(run)))
+    if run.open_reports:
+        yield _section("Open reports", _table(content.reports_table(run)))
     if run.notes:
         yield _section("Notes", _table(content.notes_table(run)))
     if run.stages:

@@ -39,8 +39,8 @@ def _lines(report: RunReport) -> Iterator[str]:
         is_long = len(report.steps) > content.FOLD_AFTER
         yield from _folded(f"All {len(report.steps)} steps", rows) if is_long else rows
     yield from _review(report.review)
-    if run.findings:
-        yield from _section("Outstanding reports", content.reports_table(run))
+    if run.open_reports:
+        yield from _section("Open reports", content.reports_table(run))
     if run.notes:
         yield from _section("Notes", content.notes_table(run))
     if run.stages:
@@ -51,7 +51,7 @@ def _review(review: ReviewSummary) -> Iterator[str]:
     if review.rounds:
         yield from _section("Rounds", content.rounds_table(review))
         most = max(1, *(len(one.outstanding) for one in review.rounds))
-        yield from ("", "```text", "outstanding in each round")
+        yield from ("", "```text", "open in each round")
         for one in review.rounds:
             count = len(one.outstanding)
             yield f"{one.number:>4}  {'█' * max(round(_BAR_WIDTH * count / most), 1 if count else 0)} {count}"

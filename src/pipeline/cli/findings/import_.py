@@ -53,6 +53,7 @@ _MAX_SHOWN = 10  # of each kind; the rest are counted
     default=False,
     help="Write the review as Markdown into the directory of the setting review.reports. [default: --no-report]",
 )
+@click.option("--partial", is_flag=True, help="The files tell only part: close nothing in files that they do not name.")
 @local_source_options
 @as_json_option
 def command(
@@ -68,9 +69,13 @@ def command(
     source: FindingsSource,
     *,
     report: bool,
+    partial: bool,
     as_json: bool,
 ) -> int:
     """Import the reports of reviewers and tools. All FILES together are one pass; "-" is standard input.
+
+    What a tool reported before and no longer does is fixed. A test that was not run stays as it is, and so does
+    everything that a reviewer leaves out.
 
     A file that cannot be read makes the pass incomplete: it is recorded, and the exit code is 1.
     """
@@ -83,6 +88,7 @@ def command(
         format=form,
         reviewer=reviewer,
         lens=Lens(lens) if lens else None,
+        partial=partial,
     )
     options = ReviewOptions(mode, base, target or (f"{base}..HEAD" if base else ""), scope, task=task, caller=CALLER)
     now = utc_now()
@@ -111,6 +117,8 @@ def _summary_lines(result: ImportResult, style: Style) -> Iterator[str]:
         yield f"and {len(result.rejected) - _MAX_SHOWN} more rejected; awf findings list --state uncertain"
     yield from _finding_lines("New", result)
     yield from _finding_lines("Reopened", result)
+    if filtered := result.dispositions["filtered"] + result.dispositions["demoted"]:
+        yield f"{filtered} filtered or demoted: awf findings list --filtered"
     yield from (f"{style.error('incomplete')}: {sanitize(gap)}" for gap in result.verdict.gaps)
     yield from (f"{style.warning('note')}: {sanitize(problem)}" for problem in result.problems)
     if result.stale:

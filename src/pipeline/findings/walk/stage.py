@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pipeline.engine.outcome import Outcome, Status, StatusSource
 from pipeline.engine.ports import Job, Waiting
 from pipeline.errors import AwfError
-from pipeline.findings.model import Actor
+from pipeline.findings.model import Actor, Gate
 from pipeline.findings.plugin import ReviewKey
+from pipeline.findings.review_options import review_options
 from pipeline.findings.trackers import TrackerChain, all_trackers
 from pipeline.findings.trackers.ticket import OpenTracker, TrackerContext
 from pipeline.findings.walk.machine import Fixes, OptionKey, Reply, Walk
 from pipeline.findings.walk.present import Question, one_line, parse_choice
 from pipeline.findings.walk.report import render_report, report_data
-from pipeline.findings.walk.session import Session, decision_events, open_walk
+from pipeline.findings.walk.session import Session, decision_events, open_walk, pending_findings
 from pipeline.text import plural
 
 if TYPE_CHECKING:
@@ -110,11 +111,25 @@ class TriageHandler:
 
     async def run(self, job: Job) -> Outcome | Waiting:
         """Ask until everything is decided; the outcome says whether there is something to fix."""
+        if review_options(job.state).apply == "must":
+            return self._apply_musts()
         try:
             return await self._triage(job)
         except AwfError as error:  # an answer that fits no question
             help = f"; {error.help}" if error.help else ""
             return Outcome(status=Status.ERROR, reason=f"{error.message}{help}")
+
+    def _apply_musts(self) -> Outcome:
+        """Choose what must be fixed, without asking: the run was started so."""
+        findings = [one for one in pending_findings(self.findings.ledger()) if one.gate.value is Gate.MUST]
+        ids = [str(finding.id) for finding in findings]
+        return Outcome(
+            status=Status.SUCCESS,
+            source=StatusSource.OVERRIDE,
+            reason=f"{plural(len(ids), 'finding')} must be fixed",
+            updates={ReviewKey.CHOSEN: ids} if ids else {},
+            preferred_label="apply" if ids else "done",
+        )
 
     async def _triage(self, job: Job) -> Outcome | Waiting:
         given = (job.state.options.get("answers") or {}).get(job.stage.id, ())
@@ -131,7 +146,11 @@ class TriageHandler:
         by = Actor.ORCHESTRATOR if panel.source is StatusSource.OVERRIDE else Actor.USER
         self.findings.hold(job.stage.id, job.visit, lambda at: decision_events(walk, at, str(by)))
         reports = job.context.list_at(ReviewKey.REPORTS)
-        prose = sum(not (isinstance(report, dict) and report.get("findingIds")) for report in reports)
+        asked = {item.finding.failing_stage for item in walk.items}
+        prose = sum(
+            not (isinstance(report, dict) and (report.get("findingIds") or report.get("stageId") in asked))
+            for report in reports
+        )
         return _outcome(walk, panel.source, unused=recorded.remaining, prose=prose)
 
 
