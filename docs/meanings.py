@@ -19,6 +19,7 @@ from pipeline.language.model import (
     StageKind,
     ToolStage,
     Transition,
+    TriageStage,
     Workflow,
     WorkflowInput,
     WorkflowSettings,
@@ -101,6 +102,11 @@ MEANINGS: Mapping[type[Element], Mapping[str, str]] = {
         "when": "the condition",
         "to": "the next stage",
         "priority": "the highest wins",
+    },
+    TriageStage: {
+        "route": "`each` one by one, `all` as recommended, `file` a ticket for each, `report` only, or `ask` which",
+        "tracker": "where tickets go; it must be usable. By default the first that works",
+        "advisory": "whether to ask about findings with nothing to fix",
     },
     ParallelStage: {
         "max_parallel": "how many run at once; all by default",
