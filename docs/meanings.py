@@ -160,7 +160,7 @@ FUNCTIONS: Mapping[Function, tuple[str, str]] = {  # how it is written, and what
     Function.VISITS: ('`visits("stage")`', "how often the stage has completed"),
     Function.FINDINGS: (
         '`findings()` `findings("stage")`',
-        "the open findings of this run that are to be fixed, in all or of one stage; 0 exactly without open reports",
+        "the open findings of this run that are to be fixed, in all or of one stage; 0 without an open report",
     ),
     Function.REPORTS: ('`reports()` `reports("stage")`', "the number of open reports, of all stages or of one"),
     Function.VERDICT: (
