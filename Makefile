@@ -105,6 +105,7 @@ bench: $(READY)  ## what is measured
 	$(BIN)/python bench/validate.py
 	$(BIN)/python bench/loop.py
 	$(BIN)/python bench/rounds.py
+	$(BIN)/python bench/rereview.py
 	$(BIN)/python bench/identity.py
 	$(BIN)/python bench/ledger.py
 	$(BIN)/python bench/serve.py

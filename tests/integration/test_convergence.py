@@ -101,14 +101,21 @@ class Project:
         return subprocess.run(named, cwd=self.folder, check=True, capture_output=True, text=True).stdout
 
     def run(
-        self, script: dict[str, Any], place: str = "checkout", most: int = 30, *, run: str = "r", loop: str = LOOP
+        self,
+        script: dict[str, Any],
+        place: str = "checkout",
+        most: int = 30,
+        *,
+        run: str = "r",
+        loop: str = LOOP,
+        backend: tuple[str, ...] = ("--backend", "scripted", "--script", "script.json"),
     ) -> dict[str, Any]:
         """A whole run, in the checkout or in a workspace of its own."""
         start, own = ("make", OWN) if place == "workspace" else ("rev", "")
         head = f'workflow "W" {{\nversion 2\nstart "{start}"\nsettings {{ max_visits {most}; }}\n'
         (self.folder / "w.awf.kdl").write_text(f"{head}{own}{loop}\n}}\n")
         (self.folder / "script.json").write_text(json.dumps(script))
-        given = ["--backend", "scripted", "--script", "script.json", "--run-id", run, "--json"]
+        given = [*backend, "--run-id", run, "--json"]
         done = self.awf("run", "w.awf.kdl", *given)
         events = [json.loads(line) for line in done.stdout.splitlines()]
         assert events, done.stderr

@@ -1,5 +1,6 @@
 """`awf demo`, right after the installation."""
 
+import json
 import os
 import subprocess
 import sys
@@ -11,22 +12,17 @@ from tests.integration.screen import run_on_screen, shown
 
 from pipeline.demo.scenario import AGENT, create_project, git
 
-FOUND = (
-    "round 1  round 2  selfci (check.py)  stock.py:6    this file is opened and never closed",
-    "round 1  round 2  selfci (unittest)  unit test     FAIL: test_keeps_the_last_line",
-    "round 2  round 3  review_code        report.py:11  average() divides by zero when prices is empty",
-    "round 2  round 3  review_security    report.py:16  matching() passes text from outside to eval",
-    "round 2  round 3  review_tests       report.py:9   average() has no test",
-    "round 3  round 4  review_tests       report.py:18  no test expects matching() to reject a bad condition",
-)
 FIXES = {
     "FAIL: test_keeps_the_last_line (test_report.Pages)": "Keep the last line when it is alone on its page",
     "stock.py:6: this file is opened and never closed": "Close the stock file",
-    "- report.py:11: average() divides by zero when prices is empty": "Return 0 as the average of no prices",
-    "- report.py:16: matching() passes text from outside to eval": "Parse conditions instead of executing them",
-    "- report.py:9: average() has no test": "Test the average",
+    "- #1 (must, high, open) report.py:11: average() divides by zero for an empty list of prices": (
+        "Return 0 as the average of no prices"
+    ),
+    "- #2 (must, critical, open) report.py:16: matching() runs its condition with eval\n    ruled: security upheld": (
+        "Parse conditions instead of executing them"
+    ),
+    "- #4 (suggest, medium, open) report.py:10: Nothing tests average() with several prices": "Test the average",
 }
-LAST_FIX = "Test that bad conditions are rejected"
 PROMPT = "Fix all outstanding issues listed in the review findings below."
 
 
@@ -59,27 +55,49 @@ def test_every_defect_is_found_and_fixed(awf: Awf, tmp_path: Path, *, crash: boo
     project = tmp_path / "demo"
     done = awf("demo", "--dir", str(project), *(["--crash"] if crash else []))
     assert done.returncode == 0, done.stderr
-    assert [line for line in done.stdout.splitlines() if line.startswith("round ")] == list(FOUND)
     assert ("kill -9" in done.stdout) is crash
     assert f"--store {project / '.awf'}" in done.stdout
     why = awf("why", "demo", "--json", "--store", str(project / ".awf")).stdout
     assert ("interrupted" in why) is crash
-    assert sorted(titles(project)[2:]) == sorted([*FIXES.values(), LAST_FIX])
+    assert sorted(titles(project)[2:]) == sorted(FIXES.values())
     assert subprocess.run([".awf/self-check"], cwd=project, check=False, capture_output=True).returncode == 0
+
+
+def test_it_leaves_a_ledger_behind(awf: Awf, tmp_path: Path) -> None:
+    """Two reviewers' reports are one finding, a dispute was upheld, a dismissal holds, and the verdict is PASS."""
+    done = awf("demo", "--dir", "demo")
+    assert done.returncode == 0, done.stderr
+    project = tmp_path / "demo"
+    found = json.loads(awf("findings", "list", "--state", "all", "--format", "json", cwd=project).stdout)
+    by_title = {finding["title"]: finding for finding in found}
+    average = by_title["average() divides by zero for an empty list of prices"]
+    assert (average["state"], average["agreement"]) == ("verified_fixed", 2)
+    assert by_title["pages() accepts a size of zero"]["state"] == "false_positive"
+    disputed = by_title["matching() runs its condition with eval"]
+    assert disputed["state"] == "verified_fixed"
+    record = json.loads(awf("findings", "show", str(disputed["number"]), "--json", cwd=project).stdout)
+    assert "upheld" in json.dumps(record["history"])
+    assert json.loads(awf("verdict", "--json", cwd=project).stdout)["verdict"] == "PASS"
+    assert "paused" in done.stdout
+
+
+def test_a_fixer_disputes_before_it_fixes(project: Path) -> None:
+    """It answers by number, and leaves the code alone until its reviewer upholds the finding."""
+    line = "- #2 (must, critical, open) report.py:16: matching() runs its condition with eval"
+    assert "[FINDING 2: wrong" in ask(project, "fix", f"{line}\n\n{PROMPT}\n")
+    assert len(titles(project)) == 2
 
 
 @pytest.mark.parametrize(("finding", "title"), FIXES.items(), ids=FIXES.values())
 def test_only_what_was_reported_is_fixed(project: Path, finding: str, title: str) -> None:
     """Of all defects the agent fixes the one that its prompt names."""
-    ask(project, "fix", f"## Outstanding Review Findings\n\n{finding}\n\n{PROMPT}\n")
+    ask(project, "fix", f"## Findings by file\n\n{finding}\n\n{PROMPT}\n")
     assert titles(project)[2:] == [title]
 
 
-@pytest.mark.parametrize("heading", ["## Outstanding Review Findings", ""])
-def test_without_findings_nothing_is_fixed(project: Path, heading: str) -> None:
-    """The agent ignores a defect that is named outside the section of findings."""
-    named = "\n".join(FIXES)
-    ask(project, "fix", f"{named}\n\n{heading}\n\n{PROMPT}\n{named}\n")
+def test_without_findings_nothing_is_fixed(project: Path) -> None:
+    """The agent ignores a defect that is named after the findings."""
+    ask(project, "fix", f"{PROMPT}\n" + "\n".join(FIXES))
     assert len(titles(project)) == 2
 
 

@@ -1,6 +1,7 @@
 """Disputes and dismissals, as whole runs: a fixer objects, the reviewer rules, and nobody else's word is lost."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,32 @@ def test_a_reviewer_that_says_not_fixed_by_number_fails(project: Project) -> Non
     ended = project.run(script)
     assert (ended["status"], ended["path"]) == ("success", [*ROUND * 2, "rev", "gate", "end"])
     assert "not_fixed" in project.prompt("fix", 2)
+
+
+AGENT = """#!{python}
+import json, pathlib, sys
+prompt = sys.stdin.read()
+count = pathlib.Path("{calls}")
+calls = int(count.read_text()) + 1 if count.exists() else 1
+count.write_text(str(calls))
+if prompt.rstrip().endswith("Fix it"):
+    print("Done. [FINDING 1: fixed]")
+    sys.exit()
+found = [{leak}] if calls == 1 else [{race}] if "Before this review passes" in prompt else []
+print(json.dumps({{"findings": found}}))
+"""
+
+
+def test_a_review_passes_only_after_a_look_at_the_whole_change(project: Project, tmp_path: Path) -> None:
+    """0-52: what a look at the last fix alone would have missed fails the second visit; the third is a full look."""
+    race = item("Two threads may start at once", 20)
+    agent = tmp_path / "agent.py"
+    agent.write_text(AGENT.format(python=sys.executable, calls=tmp_path / "calls", leak=LEAK, race=race))
+    agent.chmod(0o755)
+    ended = project.run({}, backend=("--backend", "command", "--agent-command", str(agent)))
+    assert (ended["status"], ended["path"]) == ("success", [*ROUND * 2, "rev", "gate", "end"])
+    assert (tmp_path / "calls").read_text() == "6"
+    assert finding(project, 2)["title"] == race["title"]
 
 
 def test_a_withdrawal_does_not_close_what_another_reviewer_reported(project: Project) -> None:

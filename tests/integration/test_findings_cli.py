@@ -493,7 +493,16 @@ def test_the_verdict_and_its_exit_code(
     """By the worst that counts; `--fail-on warn` tightens it."""
     taken(awf, review(project / "one.json", *items))
     found, said = verdict(awf)
-    assert tuple(said) == ("verdict", "after_verification", "ship", "readiness", "complete", "summary", "dismissed")
+    assert tuple(said) == (
+        "verdict",
+        "after_verification",
+        "ship",
+        "readiness",
+        "complete",
+        "summary",
+        "dismissed",
+        "review",
+    )
     assert tuple(said["summary"]) == ("blocker", "high", "medium", "low", "info")
     assert (found, said["verdict"], said["complete"]) == (code, word, True)
     assert verdict(awf, "--fail-on", "warn")[0] == strict

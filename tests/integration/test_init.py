@@ -1,5 +1,6 @@
 """`awf init`: what it finds in projects of several languages, what it writes, and what it never touches."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -235,7 +236,7 @@ def test_yes_writes_what_was_shown(project: Path) -> None:
     """Each question is for the files shown before it."""
     add(project, {"Makefile": "check:\n", CONFIG: ""})
     text = run_on_screen([COMMAND, "init", "--workflow", "quick-dev"], project, typed=["y", "n"])
-    assert text.index("make check") < text.index(f"Write {SELF_CHECK}") < text.index("Write these 8 files")
+    assert text.index("make check") < text.index(f"Write {SELF_CHECK}") < text.index("Write these ")
     assert set(contents(project)) == {"Makefile", CONFIG, SELF_CHECK}
     assert os.access(project / SELF_CHECK, os.X_OK)
 
@@ -259,6 +260,7 @@ def test_an_empty_directory(init: Init, project: Path) -> None:
     for name in ("Makefile", "pytest", "tox", "npm", "cargo", "gradle", "ruff", "eslint", "clippy", "claude", "pi"):
         assert name in done.stdout
     assert "Nothing was written." in done.stdout
+    assert [line.strip() for line in done.stdout.splitlines()[-2:]] == ["awf doctor", "awf demo"]
     assert contents(project) == {}
 
 
@@ -323,14 +325,35 @@ def test_the_tools_are_used_once_the_project_is_trusted(init: Init, awf: Awf, pr
     assert "review.tool.ruff.command" in awf("config", cwd=project).stdout
 
 
+def test_a_review_runs_the_proposed_tools(awf: Awf, project: Path, home: Path) -> None:
+    """What they report is in the ledger."""
+    add(project, {"pyproject.toml": "[tool.mypy]\n[tool.ruff]\n"})
+    author = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+    for words in (("add", "-A"), (*author, "commit", "-qm", "a"), ("checkout", "-qb", "change")):
+        subprocess.run(["git", *words], cwd=project, check=True)
+    add(project, {"a.py": "import os\n\nx: int = ''\n"})
+    path = f"{Path(COMMAND).parent}:{os.environ['PATH']}"
+    awf("init", "--yes", cwd=project, PATH=path)
+    add(home, {".config/awf/config.kdl": f'trust {{ project "{project.resolve()}" }}\n'})
+    options = ("--only", "ruff", "--only", "mypy", "--backend", "scripted", "--base", "HEAD", "--fail-on", "warn")
+    done = awf("review", *options, cwd=project, PATH=path)
+    assert done.returncode == 1, done.stderr
+    listed = awf("findings", "list", cwd=project).stdout
+    assert "imported but unused" in listed
+    assert "Incompatible types" in listed
+
+
 def test_a_shipped_workflow_is_copied_whole(init: Init, awf: Awf, project: Path) -> None:
     """The copy is valid, has its prompts, and is what its name means here."""
-    for name in ("quick-dev", "implement-plan", "planning"):
+    install(project, "claude")
+    names = [entry["name"] for entry in json.loads(awf("workflows", "--json", cwd=project).stdout)]
+    assert "quick-dev" in names
+    for name in names:
         done = init("--yes", "--workflow", name)
         assert f"awf run {name}" in done.stdout
     assert awf("validate", "workflows", cwd=project).returncode == 0
     listed = awf("workflows", "--json", cwd=project).stdout
-    assert listed.count('"from": "project"') == 3
+    assert listed.count('"from": "project"') == len(names)
 
 
 def test_an_unknown_workflow_is_an_error(init: Init, project: Path) -> None:

@@ -706,7 +706,7 @@ def test_events_are_one_object_a_line(awf: Awf, tmp_path: Path) -> None:
     assert all({"event", "run_id", "seq", "at", "stage", "visit"} <= set(event) for event in events[:-1])
     assert [event["seq"] for event in events[:-1]] == list(range(1, len(events)))
     assert events[0]["event"] == "run_started"
-    assert set(events[-1]) == {"event", "run_id", "status", "path", "reports", "outstanding", "reason"}
+    assert set(events[-1]) == {"event", "run_id", "status", "path", "reports", "findings", "outstanding", "reason"}
     assert events[-1]["event"] == "run_completed"
 
 

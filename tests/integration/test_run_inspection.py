@@ -146,7 +146,7 @@ def test_a_run_at_its_limit_continues_with_the_suggested_command(project: Path, 
     (project / "script.json").write_text('{"review": ["Fine.\\n[STATUS: success]"]}')
     assert awf("run", "look.awf.kdl", "--run-id", "r1", "--script", "script.json").returncode == 3
     status = json.loads(awf("status", "r1", "--json").stdout)
-    assert status["findings"][-1]["stage"] == "check"
+    assert status["open_reports"][-1]["stage"] == "check"
     (project / "passed").touch()
     words = status["next"][0].split()
     assert words == ["awf", "resume", "r1", "--raise", "max_visits=+10"]

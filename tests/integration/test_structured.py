@@ -67,7 +67,7 @@ class Project:
     """A git repository with a little code in it, and the run that works there."""
 
     def __init__(self, awf: Awf, folder: Path) -> None:
-        self._awf = awf
+        self.awf_anywhere = awf
         self.folder = folder
         folder.mkdir()
         (folder / "app.py").write_text(CODE)
@@ -87,7 +87,7 @@ class Project:
         return self._ended(self.awf("resume", "r", "--json", *more))
 
     def awf(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self._awf(*arguments, cwd=self.folder)
+        return self.awf_anywhere(*arguments, cwd=self.folder)
 
     @staticmethod
     def _ended(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:

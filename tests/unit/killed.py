@@ -14,10 +14,10 @@ from typing import Any
 from pipeline.findings.events import FieldsEdited, FindingRaised, Pass, PassRecorded
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId, PassId
-from pipeline.findings.verdicts import ledger_verdicts
+from pipeline.findings.reviews import review_id
 from pipeline.findings.views.records import RecordDirectory
 from pipeline.findings.views.stamps import Stamps
-from pipeline.findings.views.verdict_file import ABORT, VerdictFile, review_id
+from pipeline.findings.views.verdict_file import ABORT, VerdictFile
 
 AT = "2026-06-01T00:00:00Z"
 CALLS = ("open", "fsync", "link", "mkdir", "replace", "rename", "unlink", "close", "sync")
@@ -126,7 +126,7 @@ def verdict_file(root: Path) -> int:
 
         def write(review: tuple[Ledger, Pass] = second, place: Path = place) -> None:
             stamps = Stamps(place / "store", place)
-            VerdictFile(place, stamps).write(*review, ledger_verdicts(*review), AT)
+            VerdictFile(place, stamps).write(*review, AT)
             stamps.save()
 
         write(first)

@@ -31,6 +31,7 @@ from pipeline.text import did_you_mean
 
 if TYPE_CHECKING:
     from pipeline.findings.ledger import Ledger
+    from pipeline.findings.model import Finding
     from pipeline.findings.rounds import Round
 
 
@@ -347,6 +348,16 @@ def read_ledger(journal: Journal) -> "Ledger | None":
     from pipeline.findings.ledger import LedgerStore  # noqa: PLC0415 - takes 40 ms, and most runs have no findings
 
     return LedgerStore(journal).ledger()
+
+
+def read_open_findings(journal: Journal, run_id: str) -> "list[Finding]":
+    """The open findings of a run."""
+    ledger = read_ledger(journal)
+    if ledger is None:
+        return []
+    from pipeline.findings.ledger import open_findings  # noqa: PLC0415 - as above
+
+    return open_findings(ledger, run_id)
 
 
 def read_rounds(journal: Journal, run_id: str) -> "list[Round]":

@@ -143,7 +143,8 @@ class ProjectScanner:
         sections = {**self._ini("setup.cfg"), **self._ini(".mypy.ini"), **self._ini("mypy.ini"), **tools}
         if "mypy" in sections and (program := self._installed_python("mypy", configured=True)):
             arguments = "--no-pretty" if {"files", "packages", "modules"} & {*sections["mypy"]} else "--no-pretty ."
-            install = "pip install mypy" + (" ." if self._has("setup.py") or self._has("pyproject.toml") else "")
+            package = self._has("setup.py") or re.search(r"^\[project\]", self._text("pyproject.toml"), re.MULTILINE)
+            install = "pip install mypy ." if package else "pip install mypy"
             yield ReviewTool("mypy", f"{program} {arguments}", FindingsFormat.MYPY, install, f"mypy {arguments}")
         if program := self._installed_python("bandit", configured="bandit" in tools or self._has(".bandit")):
             own = " --configfile pyproject.toml" if "bandit" in tools else ""

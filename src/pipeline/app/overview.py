@@ -1,10 +1,10 @@
 """A run at a glance: its status, what it used, what went wrong, and how to resume it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipeline.app.history import RunHistory, StageTotals
 from pipeline.engine.machine import EFFECTS, HOLD, Ask, Pause, decide
@@ -24,6 +24,9 @@ from pipeline.engine.state import RunStatus, State, apply
 from pipeline.errors import AwfError
 from pipeline.findings.plugin import ReviewKey
 from pipeline.language.model import HumanStage, LlmStage, ToolStage, write_duration
+
+if TYPE_CHECKING:
+    from pipeline.findings.model import Finding
 
 INTERRUPTED = "interrupted"  # recorded as running, but no process drives it
 UNKNOWN = "unknown"  # recorded as running, and whether a process drives it cannot be determined now
@@ -67,7 +70,8 @@ class RunSummary:
     stage: str = ""
     visit: int = 0
     visits: int = 0
-    outstanding: int = 0  # reports
+    reports: int = 0  # open ones: entries of `review.findings`
+    findings: int = 0  # open ones of this run, in the ledger
     cost_usd: float = 0.0
     until: float | None = None  # when a used-up quota resets
 
@@ -76,6 +80,10 @@ class RunSummary:
         if self.status != RunStatus.RUNNING:
             return self
         return replace(self, status=running_status(driven=is_driven(self.run_id)))
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields for a program; `outstanding` is an earlier name of `reports`."""
+        return {**asdict(self), "outstanding": self.reports}
 
 
 @dataclass(frozen=True)
@@ -109,7 +117,8 @@ class RunOverview(RunSummary):
     limits: tuple[LimitUsage, ...] = ()
     stages: tuple[StageTotals, ...] = ()
     errors: tuple[ErroredStage, ...] = ()  # of stages that have not run again since
-    findings: tuple[dict[str, Any], ...] = ()  # the outstanding reports: stage, iteration and reason
+    open_reports: tuple[dict[str, Any], ...] = ()  # stage, iteration and reason
+    open_findings: tuple[dict[str, Any], ...] = ()  # id, number, title, state, severity, file and line
     notes: tuple[dict[str, Any], ...] = ()  # what was restored in view files, newest last: stage, visit, at and note
     tokens: int = 0
     workspace: str = ""
@@ -119,8 +128,8 @@ class RunOverview(RunSummary):
     failed: str = ""  # the stage whose logs show why the run failed or paused
 
 
-def summarize(history: RunHistory) -> RunSummary:
-    """A run in one line, as recorded."""
+def summarize(history: RunHistory, findings: int = 0) -> RunSummary:
+    """A run in one line, as recorded; `findings` is the number of those that are open."""
     state = history.state
     return RunSummary(
         run_id=state.run_id,
@@ -133,16 +142,17 @@ def summarize(history: RunHistory) -> RunSummary:
         stage=state.cursor.stage,
         visit=state.cursor.visit,
         visits=state.stages_run,
-        outstanding=len(state.context.list_at(ReviewKey.REPORTS)),
+        reports=len(state.context.list_at(ReviewKey.REPORTS)),
+        findings=findings,
         cost_usd=round(state.cost_usd, 6),
         until=state.until,
     )
 
 
-def summarize_run(journal: Journal, run_id: str) -> RunSummary:
+def summarize_run(journal: Journal, run_id: str, findings: int = 0) -> RunSummary:
     """A run of a journal in one line, even if this version of awf cannot replay it."""
     try:
-        return summarize(RunHistory.read(entry.record for entry in journal.entries(run_id)))
+        return summarize(RunHistory.read(entry.record for entry in journal.entries(run_id)), findings)
     except JournalError:
         raise
     except AwfError as error:
@@ -178,18 +188,19 @@ def running_status(*, driven: bool | None) -> str:
     return UNKNOWN if driven is None else str(RunStatus.RUNNING) if driven else INTERRUPTED
 
 
-def overview_of(history: RunHistory, *, driven: bool | None) -> RunOverview:
-    """A run on one screen; `driven` says whether a process drives it, None that nobody can tell."""
+def overview_of(history: RunHistory, findings: "Sequence[Finding]", *, driven: bool | None) -> RunOverview:
+    """A run on one screen with its open findings; `driven` says whether a process drives it, None that nobody knows."""
     state = history.state
     succeeded = state.status is RunStatus.SUCCESS
     gate = None if state.status.final else next_question(state)
     workspace = state.workspace
     return RunOverview(
-        **vars(summarize(history).resolve_status(lambda _: driven)),
+        **vars(summarize(history, len(findings)).resolve_status(lambda _: driven)),
         limits=tuple(_limits(state)),
         stages=tuple(history.stage_totals()),
         errors=() if succeeded else tuple(_errors(history)),
-        findings=tuple(_report_fields(report) for report in state.context.list_at(ReviewKey.REPORTS)),
+        open_reports=tuple(_report_fields(report) for report in state.context.list_at(ReviewKey.REPORTS)),
+        open_findings=tuple(map(_finding_fields, findings)),
         notes=view_notes(state),
         tokens=state.tokens,
         workspace=f"{workspace.path} on {workspace.branch} at {workspace.commit[:12]}" if workspace else "",
@@ -231,6 +242,19 @@ def _report_fields(report: Any) -> dict[str, Any]:
     fields = report if isinstance(report, dict) else {}
     reason = str(fields.get("failureReason") or fields.get("response") or "")
     return {"stage": fields.get("stageId", ""), "iteration": fields.get("iteration"), "reason": reason}
+
+
+def _finding_fields(finding: "Finding") -> dict[str, Any]:
+    place = finding.location
+    return {
+        "id": finding.id,
+        "number": finding.number,
+        "title": finding.title,
+        "state": str(finding.state),
+        "severity": str(finding.severity),
+        "file": place.path if place else None,
+        "line": place.start if place else None,
+    }
 
 
 def view_notes(state: State) -> tuple[dict[str, Any], ...]:

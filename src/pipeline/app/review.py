@@ -11,13 +11,15 @@ from pipeline.app.findings.queries import finding_row
 from pipeline.app.settings import ToolSettings
 from pipeline.engine.state import RunStatus, State
 from pipeline.errors import AwfError, ExitCode
-from pipeline.findings.events import Coverage, Disposition, Pass
-from pipeline.findings.git import TreeSnapshots, changed_names, query_git, read_checkout
-from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, FindingId, FindingState, ReportStatus
+from pipeline.findings.events import Coverage, ReviewerVerdict
+from pipeline.findings.git import TreeSnapshots, changed_names, pathspecs, query_git, read_checkout
+from pipeline.findings.ledger import Ledger, hidden_items, open_findings
+from pipeline.findings.model import Finding, FindingState, ReportStatus
+from pipeline.findings.plugin import ReviewKey
 from pipeline.findings.review_options import review_options
+from pipeline.findings.reviews import claims_to_verify, review_of
 from pipeline.findings.triage import importance
-from pipeline.findings.verdicts import Verdict, Verdicts, verdicts
+from pipeline.findings.verdicts import BLOCK, Verdict, Verdicts, verdicts
 from pipeline.language.model import (
     Branch,
     Effects,
@@ -35,7 +37,6 @@ from pipeline.text import did_you_mean
 
 WORKFLOW = "review"  # its name in the catalog
 REVIEWS = "reviews"  # the parallel stage that runs its reviewers
-CLAIMED = (FindingState.FIX_CLAIMED, FindingState.REOPENED)  # what a verification looks at
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +51,12 @@ class ReviewTarget:
 
 
 def find_target(
-    root: Path, environ: Mapping[str, str], store: Path, base: str | None, paths: Sequence[Path]
+    root: Path, environ: Mapping[str, str], store: Path, reports: str, base: str | None, paths: Sequence[Path]
 ) -> ReviewTarget:
     """Compare the files with a base, by default where this branch left the default branch.
 
-    Raises AwfError outside a repository, for an unknown ref and for a path outside.
+    The store and the directory of reports are not part of the change. Raises AwfError outside a repository, for an
+    unknown ref and for a path outside.
     """
     checkout = read_checkout(root, environ)
     if not checkout.root:
@@ -70,7 +72,7 @@ def find_target(
     within = tuple(_path_in(top, path) for path in paths)
     kind = "changeset" if not within else "file" if len(within) == 1 and (top / within[0]).is_file() else "package"
     tree = TreeSnapshots(environ, store).tree(root)
-    changed = changed_names(root, environ, fork, tree, within)
+    changed = changed_names(root, environ, fork, tree, pathspecs(within, reports))
     return ReviewTarget(fork, "HEAD" if name == "HEAD" else f"{name}..HEAD", within, kind, len(changed))
 
 
@@ -109,7 +111,7 @@ def choose_reviewers(
         raise AwfError(f'the workflow "{WORKFLOW}" has no parallel stage "{REVIEWS}"', help=help)
     offered: list[Stage] = [workflow.by_id[branch.stage] for branch in reviews.branches]
     offered += (_tool_stage(tool, workflow) for tool in tools)
-    known = [name for stage in offered for name in _names(stage)]
+    known = {name: None for stage in offered for name in sorted(_names(stage))}
     for name in only:
         if name not in known:
             help = did_you_mean(name, known) or f"there are {', '.join(known)}"
@@ -123,7 +125,7 @@ def choose_reviewers(
 
 
 def _names(stage: Stage) -> set[str]:
-    """What a reviewer or tool can be called: the id of its stage, or the reviewer's name."""
+    """What a reviewer or tool is called in findings: the id of its stage, or the reviewer's name."""
     return {stage.id, *([stage.reviewer] if isinstance(stage, LlmStage) and stage.reviewer else [])}
 
 
@@ -162,6 +164,8 @@ class ReviewResult:
     reason: str
     verdicts: Verdicts
     findings: tuple[tuple[Finding, str], ...]  # open, the worst first, each with `new`, `known` or `back again`
+    rejections: tuple[str, ...]  # reviewers that reject the whole change, and why
+    reviewed: bool  # whether a reviewer or tool answered at all
     gaps: tuple[str, ...]  # reviewers and tools that gave no readable answer, and why
     filtered: int  # items that the gate filtered or demoted
     cost_usd: float
@@ -196,6 +200,7 @@ class ReviewResult:
             "summary": dict(self.verdicts.summary),
             "findings": [finding_row(finding, ledger) | {"since": since} for finding, since in self.findings],
             "filtered": self.filtered,
+            "rejections": list(self.rejections),
             "incomplete": list(self.gaps),
             "cost_usd": self.cost_usd,
             "tokens": self.tokens,
@@ -206,46 +211,56 @@ class ReviewResult:
 def summarize_review(state: State, ledger: Ledger) -> ReviewResult:
     """The result of a run's review so far."""
     passes = [one for one in ledger.passes.values() if one.run == state.run_id]
-    findings = _findings(ledger, passes, state)
-    gaps = tuple(_gaps(state, ledger, passes))
+    review = review_of(ledger, passes[-1]) if passes else None
+    findings, last = (review.findings, review.passes) if review else ((), ())
+    gaps = tuple(_gaps(state, ledger, review.coverage if review else Coverage()))
     coverage = Coverage(reviewers=dict.fromkeys(gaps, ReportStatus.MISSING))
-    said = [verdict for one in passes for verdict in one.reviewer_verdicts]
-    open_ones = sorted((one for one in findings if one.state.needs_attention), key=importance)
+    blocks = [said for one in last for said in one.reviewer_verdicts if said.verdict == BLOCK]
+    blocks += _failures_in_words(state, {one.stage for one in last})
     own = {str(one.id) for one in passes}
-    hidden = (Disposition.FILTERED, Disposition.DEMOTED)
+    still_open = {one.id for one in open_findings(ledger)}
+    left = sorted(
+        (one for one in findings if one.id in still_open), key=lambda one: (one.severity.rank, importance(one))
+    )
     return ReviewResult(
         run_id=state.run_id,
         status=state.status,
         reason=state.reason,
-        verdicts=verdicts(findings, coverage, said),
-        findings=tuple((one, _since(one, own)) for one in open_ones),
+        verdicts=verdicts(findings, coverage, blocks),
+        rejections=tuple(f"{one.reviewer}: {one.argument}" for one in blocks),
+        findings=tuple((one, _since(one, own)) for one in left),
+        reviewed=review is not None,
         gaps=gaps,
-        filtered=sum(item.disposition in hidden for one in passes for item in one.entries),
+        filtered=len(hidden_items(ledger, state.run_id)),
         cost_usd=round(state.cost_usd, 6),
         tokens=state.tokens,
         seconds=round(state.seconds, 3),
     )
 
 
-def _findings(ledger: Ledger, passes: Sequence[Pass], state: State) -> list[Finding]:
-    reported = {ledger.leader(FindingId(id)) for one in passes for id in one.finding_ids if id in ledger.findings}
-    verifies = review_options(state).mode == "verify"
-    return [one for one in ledger if one.id in reported or (verifies and one.state in CLAIMED)]
-
-
-def _gaps(state: State, ledger: Ledger, passes: Sequence[Pass]) -> Iterator[str]:
+def _gaps(state: State, ledger: Ledger, coverage: Coverage) -> Iterator[str]:
     """The reviewers that gave no readable answer, and why."""
     errors = state.progress.errors
-    yield from (f"{stage}: {error.reason}" for stage, error in errors.items())
-    coverage = ledger.coverage(passes[-1]) if passes else None
+    for stage, error in errors.items():
+        yield f"{stage}: {error.reason.partition('could not run: ')[2] or error.reason}"
+    silent = {name: why for name, why in coverage.silent.items() if name not in errors}
+    yield from (f"{name}: {coverage.problems.get(name) or why}" for name, why in silent.items())
+    if review_options(state).mode == "verify" and state.status.final:
+        unruled = (one for one in claims_to_verify(ledger) if one.state is FindingState.FIX_CLAIMED)
+        yield from (f"no ruling on the claimed fix of finding #{one.number}" for one in unruled)
     reviews = state.workflow.by_id.get(REVIEWS)
-    branches = [one.stage for one in reviews.branches] if isinstance(reviews, ParallelStage) else []
-    if coverage:
-        silent = {name: why for name, why in coverage.silent.items() if name not in errors}
-        yield from (f"{name}: {coverage.problems.get(name) or why}" for name, why in silent.items())
-    for stage in branches:
-        if stage not in errors and stage not in state.visits and stage not in state.progress.branches:
-            yield f"{stage}: did not run"
+    for branch in reviews.branches if isinstance(reviews, ParallelStage) else ():
+        if not any(branch.stage in done for done in (errors, silent, state.visits, state.progress.branches)):
+            yield f"{branch.stage}: did not run"
+
+
+def _failures_in_words(state: State, structured: Collection[str]) -> Iterator[ReviewerVerdict]:
+    """The reviewers and tools that failed without a finding that code can read: each rejects the change."""
+    for report in state.context.list_at(ReviewKey.REPORTS):
+        fields = report if isinstance(report, dict) else {"failureReason": "a report that cannot be read"}
+        stage = str(fields.get("stageId", ""))
+        if not fields.get("findingIds") and stage not in structured:
+            yield ReviewerVerdict(reviewer=stage, verdict=BLOCK, argument=str(fields.get("failureReason", "")))
 
 
 def _since(finding: Finding, passes: Collection[str]) -> str:

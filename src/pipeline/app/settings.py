@@ -122,10 +122,11 @@ class ToolSettings(Element):
 
 
 class ReviewSettings(Element):
-    """What `awf review` runs besides its reviewers."""
+    """What `awf review` runs besides its reviewers, and where reports of reviews are written."""
 
     blocks = MappingProxyType({"tool": "tools"})
 
+    reports: Text = ""
     tools: tuple[ToolSettings, ...] = ()
 
 
@@ -276,6 +277,11 @@ class Settings:
         return self._value("trust.record-write") or ()
 
     @property
+    def review_reports(self) -> str:
+        """The directory of the repository that the reports of full reviews are written to."""
+        return self._value("review.reports") or "docs/code-reviews"
+
+    @property
     def trusted_projects(self) -> tuple[str, ...]:
         """The directories whose own settings may name programs, addresses and variables."""
         return self._value("trust.project") or ()
@@ -408,6 +414,7 @@ def read_settings(source: SourceText, level: SettingLevel) -> tuple[Settings, li
     root = KdlNode("", START, (), {}, nodes, {})
     file = read_element(SettingsFile, root, "the settings file", source.text, hits)
     blocks: dict[str, Element] = {"": file, "acp.": file.acp, "limits.": file.limits, "trust.": file.trust}
+    blocks["review."] = file.review
     for kind, elements in (("agent", file.agents), ("profile", file.profiles), ("review.tool", file.review.tools)):
         for named in elements:
             if named.name and f"{kind}.{named.name}." in blocks:

@@ -5,7 +5,7 @@ import os
 import signal
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.app.history import AttemptArtifacts
+from pipeline.app.history import AttemptArtifacts, read_ledger, read_open_findings
 from pipeline.app.overview import next_question
 from pipeline.backends.process_tree import kill_by_label
 from pipeline.engine.context import Key
@@ -27,7 +27,7 @@ from pipeline.handlers.human import HumanQuestion, build_question
 from pipeline.journal.lock import is_driven
 from pipeline.journal.mailbox import SqliteMailbox
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.language.model import HumanStage, Workflow
+from pipeline.language.model import HumanStage, TriageStage, Workflow
 from pipeline.redaction import PATTERNS_ONLY, Redactor
 from pipeline.text import did_you_mean
 
@@ -166,6 +166,17 @@ class RunStore(ABC):
         """The journal whose ledger holds the findings of a run."""
         return self.journal
 
+    def count_open_findings(self, run_ids: Sequence[str]) -> Mapping[str, int]:
+        """How many findings of these runs are open, by run; runs without any may be left out."""
+        if self.on_cluster:  # each run has a ledger of its own
+            return {run_id: len(read_open_findings(self.ledger(run_id), run_id)) for run_id in run_ids}
+        ledger = read_ledger(self.journal)
+        if ledger is None:
+            return {}
+        from pipeline.findings.ledger import open_findings_by_run  # noqa: PLC0415 - as `read_ledger` does
+
+        return {run_id: len(found) for run_id, found in open_findings_by_run(ledger).items()}
+
     def worker_info(self, run_id: str) -> WorkerInfo | None:  # noqa: ARG002 - a run on this machine has none
         """The worker that has a run."""
         return None
@@ -254,6 +265,8 @@ class RunStore(ABC):
             help = did_you_mean(stage, people) or f'it waits at "{found.question.stage}", visit {found.question.visit}'
         else:
             help = f'it is {state.status} at "{state.cursor.stage}"; see: awf status {run_id}'
+            if isinstance(state.stage, TriageStage):
+                help = f"decide on its findings with awf resume {run_id}, or in the browser: awf serve"
         where = f' at "{stage}"' if stage else ""
         raise NotWaiting(f"run {run_id} is not waiting for a person{where}", help=help)
 

@@ -91,8 +91,10 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
         plugins.trackers,
         runtime.deciders,
         settings.record_writers,
+        runtime.mailbox,
     )
-    plugins.register(ReviewDiffs(environ, snapshots, runtime.store), "reviewed")  # first: a summary starts with it
+    diffs = ReviewDiffs(environ, snapshots, runtime.store, settings.review_reports)
+    plugins.register(diffs, "reviewed")  # first: a summary starts with it
     plugins.register(findings, "findings")
     plugins.load_installed()
 
@@ -148,7 +150,14 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
     workspace = WorkspaceHandler(worktrees)
     handlers: dict[StageKind, Handler] = {
         StageKind.LLM: LlmHandler(
-            backends.choose, summary, environment, clock.now, defaults, plugins.read_answer, plugins.answer_format
+            backends.choose,
+            summary,
+            environment,
+            clock.now,
+            defaults,
+            plugins.read_answer,
+            plugins.answer_format,
+            plugins.second_look,
         ),
         StageKind.TOOL: ToolHandler(processes, environment, plugins.stage_variables, plugins.read_report),
         StageKind.HUMAN: HumanHandler(ResponderChain(responders), clock.now, present.settle),

@@ -9,7 +9,7 @@ from typing import Any
 from pipeline import files
 from pipeline.engine.context import Context, Key, Operation, Set
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.ports import RUNS
+from pipeline.engine.ports import RUNS, Job
 from pipeline.engine.state import State
 from pipeline.findings.git import (
     GitRefusedError,
@@ -18,6 +18,7 @@ from pipeline.findings.git import (
     delete_ref,
     is_tree,
     patch_of,
+    pathspecs,
     review_end,
     review_start,
     stat_of,
@@ -41,6 +42,11 @@ _MAX_PATCH = 400_000  # characters
 _MAX_FILE_LINES = 100_000  # changed lines; a longer diff is not written to a file either
 _MAX_ABOUT = 1_000  # characters of a line that says what is compared
 _DIFF_SHARE = 0.5  # of the summary
+FULL_LOOK_REQUEST = """
+
+Before this review passes, look at the whole change once more, not only at what changed since your last visit. Answer
+again, in the same form and in full: every defect that you can prove, or that there is none.
+"""
 _REVIEWED = "._reviewed"  # the context key of a review ends in it
 
 
@@ -93,10 +99,17 @@ class ReviewDiffs:
     that are not reviews cost nothing.
     """
 
-    def __init__(self, environ: Mapping[str, str], snapshots: TreeSnapshots, store: Path) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        snapshots: TreeSnapshots,
+        store: Path,
+        reports: str = "",  # the directory of the repository with reports of reviews, which are not reviewed
+    ) -> None:
         self._environ = environ
         self._snapshots = snapshots
         self._store = store
+        self._reports = reports
 
     @hookimpl
     def after_stage(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> Iterator[Operation]:
@@ -122,6 +135,17 @@ class ReviewDiffs:
         elif options.base:
             yield self._change_section(options, state, moment, room)
 
+    @hookimpl
+    def second_look(self, job: Job, outcome: Outcome) -> str | None:
+        """The whole change, for a review that would pass by a look at a part of it."""
+        stage, state = job.stage, job.state
+        options, seen = review_options(state), f"{stage.id}{_REVIEWED}" in job.context
+        if not (seen and options.base and outcome.status.passes) or is_full_look(job.visit):
+            return None
+        room = int(summary_budget(stage, state) * _DIFF_SHARE)
+        change = self._change_section(options, state, review_start(stage.id, job.visit, state), room)
+        return f"{FULL_LOOK_REQUEST}\n{change}\n"
+
     def _current_tree(self, stage: str, visit: int, state: State) -> dict[str, str]:
         if state.workspace:
             return {"tree": str(state.context.get(Key.WORKSPACE_COMMIT))}
@@ -140,9 +164,12 @@ class ReviewDiffs:
             root, new = self._files(state, moment)
             stat, patch, path = self._diff(root, state, base, new, room)
             about = [f"Base commit: {base[:12]}{f' ({options.target})' if options.target else ''}."]
+            if options.mode == "quick":
+                about.append("This is a quick review: report only P0 and P1, and leave out everything else.")
             if options.paths:
                 about.append(f"Only this part of it is to be reviewed: {', '.join(options.paths)}.")
-            loose = [] if state.workspace else changed_names(root, self._environ, "HEAD", new, options.paths)
+            within = pathspecs(options.paths, self._reports)
+            loose = [] if state.workspace else changed_names(root, self._environ, "HEAD", new, within)
             if loose:
                 about.append(f"Uncommitted changes are included, new files too: {plural(len(loose), 'file')}.")
         except GitRefusedError as error:
@@ -167,11 +194,11 @@ class ReviewDiffs:
 
     def _diff(self, root: Path, state: State, old: str, new: str, room: int) -> tuple[str, str, str]:
         """The statistics, the diff, and the file that holds the diff if it needs more than `room` characters."""
-        paths = review_options(state).paths
-        stat = stat_of(root, self._environ, old, new, paths)
+        within = pathspecs(review_options(state).paths, self._reports)
+        stat = stat_of(root, self._environ, old, new, within)
         if not stat or changed_line_count(stat) > _MAX_FILE_LINES:
             return stat, "", ""
-        patch = patch_of(root, self._environ, old, new, paths)
+        patch = patch_of(root, self._environ, old, new, within)
         if len(patch) <= room:
             return stat, patch, ""
         file = self._store.absolute() / RUNS / state.run_id / f"{old[:12]}-{new[:12]}.diff"

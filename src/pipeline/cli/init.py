@@ -23,6 +23,8 @@ from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import AwfError
 from pipeline.text import did_you_mean
 
+_WITHOUT_AGENT = ("awf doctor", "awf demo")  # the next commands where no agent was found
+
 
 @click.command("init")
 @click.option("--workflow", metavar="NAME", help="Also copy this shipped workflow and its prompts into workflows/.")
@@ -76,11 +78,15 @@ def command(workflow: str | None, *, github: bool, yes: bool, dry_run: bool) -> 
         files = settings_files()
         trust = sanitize(f'trust {{ project "{root.resolve()}" }}')
         click.echo(f"To let awf run these tools, add {trust} to {sanitize(files.display(files.user))}.")
-    click.echo(f'\n{style.name("Next")}\n  awf doctor\n  awf run {workflow or "quick-dev"} --goal "..."')
+    runs = ("awf review", f'awf run {workflow or "quick-dev"} --goal "..."')
+    click.echo("\n".join(["", style.name("Next"), *(f"  {line}" for line in (runs if scan.agent else _WITHOUT_AGENT))]))
 
 
 def _shipped(name: str) -> CatalogEntry:
-    entries = {entry.name: entry for folder, entry in catalog().entries() if folder.shipped}
+    found = catalog()
+    entries = {
+        entry.name: entry for _, entry in found.entries() if entry.path.resolve().parent == found.shipped.resolve()
+    }
     if name not in entries:
         help = did_you_mean(name, entries) or f"the shipped workflows are {', '.join(entries)}"
         raise AwfError(f'unknown shipped workflow "{name}"', help=help)

@@ -50,7 +50,8 @@ def command(run: str, output: Path | None, where: StoreLocation, *, as_json: boo
         message = f"the report could not be written to {folder}: {error.strerror}"
         raise AwfError(message, help="name another directory with -o DIR") from error
     if as_json:
-        print_json({format: str(path) for format, path in files.items()})
+        counts = {"reports": report.overview.reports, "findings": report.overview.findings}
+        print_json({**{format: str(path) for format, path in files.items()}, **counts})
         return
     for path in files.values():
         click.echo(path)

@@ -9,7 +9,7 @@ import click
 
 from pipeline.app.check import check
 from pipeline.app.findings.ledger import find_repository, open_ledger, read_snapshot, timestamp
-from pipeline.app.review import CLAIMED, WORKFLOW, ReviewTarget, choose_reviewers, find_target, with_reviewers
+from pipeline.app.review import WORKFLOW, ReviewTarget, choose_reviewers, find_target, with_reviewers
 from pipeline.app.runs import RunResult
 from pipeline.app.store import RunStore
 from pipeline.app.wiring import Runtime
@@ -22,9 +22,11 @@ from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.errors import AwfError, ExitCode
 from pipeline.findings.model import Finding
 from pipeline.findings.review_options import COMMAND, OPTION
+from pipeline.findings.reviews import claims_to_verify
+from pipeline.findings.views import Views
 from pipeline.language.model import Lens
 
-_LENSES = (*Lens, "all")
+_LENSES = (*(lens.value for lens in Lens), "all")
 
 
 @click.command("review")
@@ -79,10 +81,13 @@ def command(
     Exits with 0 if the review passes, 1 if its verdict is as bad as --fail-on or worse, 3 if it is incomplete or waits
     for a person, 130 if it is cancelled.
     """
+    if watch.detach and not where.on:
+        raise click.UsageError("--detach needs a cluster; name one with --on")
     if mode == "verify" and where.on:
         raise click.UsageError("--mode verify needs the ledger of this machine and cannot be combined with --on")
     root, wanted = project(), frozenset(Lens) if "all" in lenses else frozenset(map(Lens, lenses or ("code-review",)))
-    target = find_target(root, os.environ, where.store.absolute(), base, paths)
+    settings = current_settings()
+    target = find_target(root, os.environ, where.store.absolute(), settings.review_reports, base, paths)
     claims = _claims(where.store) if mode == "verify" else []
     if not target.files and mode != "verify":
         help = "name another base, such as: awf review --base HEAD~1"
@@ -93,7 +98,7 @@ def command(
     if workflow is None:
         print_diagnostics(checked)
         raise AwfError(f'"{checked.source.name}" has errors and cannot be run', help="fix them, or remove the file")
-    chosen = choose_reviewers(workflow, wanted, only, current_settings().review_tools, claims)
+    chosen = choose_reviewers(workflow, wanted, only, settings.review_tools, claims)
     checked = with_reviewers(checked, workflow, chosen)
     options = read_agent_options(**agent)
     options[OPTION] = _review_options(target, mode, sorted(wanted), fail_on, applied, report=not no_report)
@@ -130,9 +135,10 @@ def _claims(store: Path) -> list[Finding]:
     """The findings to verify, those claimed in the view files included; raises AwfError without any."""
     repository = find_repository(None, Path.cwd(), os.environ, current_settings().record_writers)
     now = utc_now()
-    found = read_snapshot(store, repository.root, timestamp(now)).ledger
-    if not any(finding.state in CLAIMED for finding in found):
-        help = "claim a fix first, such as with: awf findings triage ID --state fix-claimed"
+    if not claims_to_verify(read_snapshot(store, repository.root, timestamp(now)).ledger):
+        help = 'an agent claims a fix in its answer, or as "fixed" in .code-review/review-latest.json'
         raise AwfError("no fix to verify: no finding is claimed to be fixed or reopened", help=help)
+    if problem := Views(repository.root, store).why_not_verifiable():
+        raise AwfError(problem, help="start with: awf review")
     with open_ledger(store, repository, now) as opened:  # records the claims, so that the run sees them
-        return [finding for finding in opened.ledger if finding.state in CLAIMED]
+        return claims_to_verify(opened.ledger)

@@ -1,21 +1,31 @@
 """The screen at the end of a review: the verdict first, then what was found, what is missing, and what to do next."""
 
+import json
+import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from pathlib import Path
 
 import click
 
+from pipeline.app.findings.ledger import find_repository
+from pipeline.app.findings.review_report import write_review_report
 from pipeline.app.overview import resume_commands
 from pipeline.app.review import ReviewResult, summarize_review
 from pipeline.app.runs import RunResult
 from pipeline.app.store import RunStore, load_state
-from pipeline.cli.output import print_json, terminal_width
+from pipeline.cli.findings.options import print_problems, utc_now
+from pipeline.cli.main import print_error
+from pipeline.cli.options import current_settings
+from pipeline.cli.output import terminal_width
+from pipeline.cli.run import WatchOptions
 from pipeline.cli.store_options import StoreLocation
 from pipeline.cli.terminal import UNLIMITED, Style, best_effort_output, sanitize
 from pipeline.engine.state import RunStatus
+from pipeline.errors import AwfError
 from pipeline.findings.explanation import location_text
 from pipeline.findings.ledger import LedgerStore
 from pipeline.findings.model import Finding, FindingState, Severity
@@ -26,23 +36,45 @@ from pipeline.text import format_cost, format_count, format_duration, plural, tr
 _MAX_FINDINGS = 30  # on the screen
 
 
-def show_review(store: RunStore, result: RunResult, where: StoreLocation, *, as_json: bool) -> int:
+def show_review(store: RunStore, result: RunResult, where: StoreLocation, watch: WatchOptions) -> int:
     """Print what the review of a run found, and return the exit code of the command."""
     state = load_state(store.journal, result.run_id)
     options, ledger = review_options(state), LedgerStore(store.ledger(result.run_id)).ledger()
     review = summarize_review(state, ledger)
     code = review.exit_code(Verdict(options.fail_on.upper()))
     commands = list(_next_commands(review, result, where))
-    about = {"mode": options.mode, "base": options.base, "target": options.target, "fail_on": options.fail_on}
+    report = _write_report(result.run_id, where) if options.report and not where.on and review.reviewed else ""
+    about = {
+        "report": report,
+        "mode": options.mode,
+        "base": options.base,
+        "target": options.target,
+        "fail_on": options.fail_on,
+    }
     with best_effort_output():
-        if as_json:
-            print_json(review.as_json(ledger) | about | {"next": commands, "exit_code": int(code)})
+        if watch.as_json:
+            document = review.as_json(ledger) | about | {"next": commands, "exit_code": int(code)}
+            # After the events of the run, each of which is a line, the result is the last line.
+            click.echo(json.dumps(document, indent=None if watch.events else 2))
         else:
-            click.echo("\n".join(_lines(review, options, commands)))
+            click.echo("\n".join(_lines(review, options, report, commands)))
     return code
 
 
-def _lines(review: ReviewResult, options: ReviewOptions, commands: Sequence[str]) -> Iterator[str]:
+def _write_report(run_id: str, where: StoreLocation) -> str:
+    """Write the report of a review; return its path. What is wrong with it is printed as notes."""
+    settings = current_settings()
+    repository = find_repository(None, Path.cwd(), os.environ, settings.record_writers)
+    try:
+        written = write_review_report(where.store, repository, utc_now(), settings.review_reports, run_id)
+    except AwfError as error:  # the review itself is recorded, and its result is shown
+        print_error(error)
+        return ""
+    print_problems(written.problems)
+    return written.path
+
+
+def _lines(review: ReviewResult, options: ReviewOptions, report: str, commands: Sequence[str]) -> Iterator[str]:
     style = Style.of(sys.stdout)
     paint = {Verdict.PASS: style.good, Verdict.WARN: style.warning}.get(review.verdict, style.error)
     severities = Counter(finding.severity for finding, _ in review.findings)
@@ -58,10 +90,13 @@ def _lines(review: ReviewResult, options: ReviewOptions, commands: Sequence[str]
     if not review.findings and not review.gaps:
         yield "\nNothing is left to deal with."
     notes = [f"Incomplete: {sanitize(gap)}" for gap in review.gaps]
-    if review.status is not RunStatus.SUCCESS and review.reason not in ("", review.status):
+    notes += (f"Rejected by {sanitize(one)}" for one in review.rejections)
+    if not review.gaps and review.status is not RunStatus.SUCCESS and review.reason not in ("", review.status):
         notes.append(f"{review.status.capitalize()}: {sanitize(review.reason)}")
     if review.filtered:
         notes.append(f"{plural(review.filtered, 'item')} filtered or demoted: awf findings list --filtered")
+    if report:
+        notes.append(f"Report: {sanitize(report)}")
     used = [format_duration(review.seconds), *([f"{format_count(review.tokens)} tokens"] if review.tokens else [])]
     notes.append(
         ", ".join([f"Run {review.run_id}", *used, *([format_cost(review.cost_usd)] if review.cost_usd else [])])

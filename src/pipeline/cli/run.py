@@ -291,7 +291,7 @@ def execute_run(action: Action, where: StoreLocation, watch: WatchOptions) -> in
                 from pipeline.cli.review_result import show_review  # noqa: PLC0415 - other runs do without the ledger
 
                 stack.close()  # the live view ends before the result is printed
-                return show_review(store, result, where, as_json=watch.as_json)
+                return show_review(store, result, where, watch)
     except StoppedWatching as stopped:
         click.echo(f"\n{stopped.message}; cancel it with: awf cancel {stopped.run_id}{where.end}", err=True)
         return ExitCode.CANCELLED
@@ -301,6 +301,10 @@ def execute_run(action: Action, where: StoreLocation, watch: WatchOptions) -> in
         elif watch.detach:
             click.echo(f"run {result.run_id} is with the workers\nsee: awf status {result.run_id}{where.end}")
         else:
+            if result.triage_text and result.status.final:
+                from pipeline.cli.findings.screen import Screen  # noqa: PLC0415 - few runs have a triage
+
+                Screen(sys.stdout).show_markdown(f"{result.triage_text}\n")
             click.echo(format_result(result, where))
     return ExitCode.SUCCESS if watch.detach else result.exit_code
 
@@ -316,9 +320,10 @@ def format_result(result: RunResult, where: StoreLocation) -> str:
     run_id, end, now = result.run_id, where.end, time.time()
     reason = f" ({sanitize(result.reason)})" if result.reason and result.reason != result.status else ""
     lines = [f"run {run_id}: {result.status}{reason}"]
-    if result.outstanding:
-        count = plural(result.outstanding, "report")
-        lines.append(f"{count} outstanding: awf context {run_id} review.findings{end}")
+    if result.findings:
+        lines.append(f"{plural(result.findings, 'open finding')}: awf findings list --run {run_id}{end}")
+    if result.reports:
+        lines.append(f"{plural(result.reports, 'open report')}: awf context {run_id} review.findings{end}")
     if result.status is RunStatus.WAITING:
         lines.append(f"answer with: awf answer {run_id}{end}")
     if result.until is not None:

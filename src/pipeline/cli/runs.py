@@ -2,7 +2,6 @@
 
 import sys
 import time
-from dataclasses import asdict
 
 import click
 
@@ -19,7 +18,7 @@ from pipeline.text import format_age, format_clock, format_cost, sanitize_line, 
 DEFAULT_LIMIT = 30
 GOAL_WIDTH = 60  # when the output is not a terminal
 
-_HEADER = ("RUN", "WORKFLOW", "STATUS", "AT", "VISITS", "REPORTS", "COST", "AGE", "GOAL")
+_HEADER = ("RUN", "WORKFLOW", "STATUS", "AT", "VISITS", "FINDINGS", "COST", "AGE", "GOAL")
 
 
 @click.command("runs")
@@ -42,13 +41,16 @@ def command(limit: int | None, where: StoreLocation, *, everything: bool, as_jso
     with where.open() as store:
         run_ids = store.journal.runs()
         count = limit or (len(run_ids) if everything or as_json else DEFAULT_LIMIT)
-        for run_id in run_ids[::-1][:count]:
+        shown = run_ids[::-1][:count]
+        findings = store.count_open_findings(shown)
+        for run_id in shown:
             try:
-                summaries.append(summarize_run(store.journal, run_id).resolve_status(store.is_driven))
+                summary = summarize_run(store.journal, run_id, findings.get(run_id, 0))
+                summaries.append(summary.resolve_status(store.is_driven))
             except JournalError as error:
                 damaged.append(error)
     if as_json:
-        print_json([asdict(summary) for summary in summaries])
+        print_json([summary.as_json() for summary in summaries])
     elif not run_ids:
         click.echo(f"There are no runs in {store.name}. Start one with: awf run WORKFLOW", err=True)
     else:
@@ -72,7 +74,7 @@ def _row(run: RunSummary, style: Style, now: float) -> tuple[str, ...]:
         f"{run.status} until {format_clock(run.until or 0, now)}" if waits else run.status,
         visit_label(run.stage, run.visit, 20) if run.stage else "-",
         str(run.visits),
-        str(run.outstanding),
+        str(run.findings),
         format_cost(run.cost_usd) if run.cost_usd else "-",
         format_age(now - run.began),
         truncate(goal, GOAL_WIDTH) if style.width == UNLIMITED else goal,

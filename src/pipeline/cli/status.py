@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import click
 
+from pipeline.app.history import read_open_findings
 from pipeline.app.overview import LimitUsage, RunOverview, overview_of, resume_commands
 from pipeline.app.store import WorkerInfo
 from pipeline.cli.options import as_json_option
@@ -26,7 +27,7 @@ from pipeline.text import (
     visit_label,
 )
 
-_MAX_LINES = 12  # outstanding reports, and notes
+_MAX_LINES = 12  # findings, reports, and notes
 _HEADER = ("STAGE", "VISITS", "LAST", "SOURCE", "TIME", "TOKENS", "COST")
 
 
@@ -35,7 +36,7 @@ _HEADER = ("STAGE", "VISITS", "LAST", "SOURCE", "TIME", "TOKENS", "COST")
 @store_location_options
 @as_json_option
 def command(run: str, where: StoreLocation, *, as_json: bool) -> None:
-    """Show a run: its limits, its stages, the outstanding reports, and what to do next.
+    """Show a run: its limits, its stages, its open findings and reports, and what to do next.
 
     RUN is the id of a run, the beginning of one, or "latest", the default.
     """
@@ -43,10 +44,11 @@ def command(run: str, where: StoreLocation, *, as_json: bool) -> None:
         history = load_history(store, run)
         driven = store.is_driven(history.state.run_id)
         worker = store.worker_info(history.state.run_id) if driven else None
-    overview, now = overview_of(history, driven=driven), time.time()
+        findings = read_open_findings(store.ledger(history.state.run_id), history.state.run_id)
+    overview, now = overview_of(history, findings, driven=driven), time.time()
     if as_json:
         cluster = {"cluster": asdict(worker) if worker else None} if where.on else {}
-        print_json({**asdict(overview), "next": next_commands(overview, where, now), **cluster})
+        print_json({**overview.as_json(), "next": next_commands(overview, where, now), **cluster})
         return
     style = Style.of(sys.stdout)
     for line in (*_facts(overview, worker, style, now), *_sections(overview, where, style, now)):
@@ -124,8 +126,17 @@ def _sections(overview: RunOverview, where: StoreLocation, style: Style, now: fl
             for one in overview.stages
         )
         yield from ("", *table_lines([_HEADER, *rows], right=frozenset({1, 4, 5, 6}), status=2, style=style))
-    if reports := overview.findings:
-        yield from ("", style.warning(f"{plural(len(reports), 'report')} outstanding"))
+    if findings := overview.open_findings:
+        command = f"awf findings list --run {overview.run_id}{where.end}"
+        yield from ("", style.warning(plural(len(findings), "open finding")) + style.quiet(f"  {command}"))
+        for one in findings[:_MAX_LINES]:
+            place = f"{one['file']}:{one['line']}" if one["line"] else one["file"] or ""
+            words = (f"#{one['number']} {one['severity']}", place, one["title"])
+            yield "  " + truncate("  ".join(sanitize_line(word[:2000]) for word in words if word), style.width - 3)
+        if more := len(findings) - _MAX_LINES:
+            yield from [f"  and {more} more"] if more > 0 else []
+    if reports := overview.open_reports:
+        yield from ("", style.warning(plural(len(reports), "open report")))
         yield from _newest_lines([(str(one["stage"]), one["iteration"], one["reason"]) for one in reports], style)
     if notes := overview.notes:
         yield from ("", style.warning(plural(len(notes), "note")))

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipeline.app.history import AttemptEnd, AttemptRecord, RunNote, VisitRecord, read_rounds
+from pipeline.app.history import AttemptEnd, AttemptRecord, RunNote, VisitRecord, read_open_findings, read_rounds
 from pipeline.app.overview import view_notes
 from pipeline.app.store import NEWEST
 from pipeline.cli.options import as_json_option
 from pipeline.cli.output import load_history_and_name, paint_status, print_json, stage_names
 from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import Style
-from pipeline.text import display_width, format_duration, sanitize_line, truncate, visit_label
+from pipeline.text import display_width, format_duration, plural, sanitize_line, truncate, visit_label
 
 if TYPE_CHECKING:
     from pipeline.findings.rounds import Round
@@ -42,6 +42,7 @@ def command(words: tuple[str, ...], where: StoreLocation, *, as_json: bool) -> N
         run_id = history.state.run_id
         driven = store.is_driven(run_id)
         rounds = [] if name or as_json else read_rounds(store.ledger(run_id), run_id)
+        findings = [] if name or as_json else read_open_findings(store.ledger(run_id), run_id)
     if name.startswith(_FINDING) and name not in stage_names(history.state):
         _explain_finding(name, run_id, where, as_json=as_json)
         return
@@ -54,7 +55,10 @@ def command(words: tuple[str, ...], where: StoreLocation, *, as_json: bool) -> N
         for line in _entry_lines(entry, notes, style, unfinished):
             click.echo(line)
     for line in _round_lines(rounds):
-        click.echo(line)
+        click.echo(truncate(line, style.width - 1))
+    if findings:
+        count = plural(len(findings), "open finding")
+        click.echo("\n" + truncate(f"{count}: awf findings list --run {run_id}{where.end}", style.width - 1))
 
 
 def as_object(entry: VisitRecord | RunNote, notes: Notes) -> dict[str, Any]:

@@ -208,7 +208,7 @@ class ClusterStore(RunStore):
     def _watch(self, run_id: str, after: int, runtime: Runtime) -> RunResult:
         """Report to the listeners what happens to a run after record `after`, until it stops."""
         if runtime.detach:
-            return RunResult(run_id, RunStatus.RUNNING, (), 0, "")
+            return RunResult(run_id, RunStatus.RUNNING, (), 0, 0, "")
         plugins = PluginManager(time.time, runtime.listeners, runtime.redactor)
         try:
             return RunFollower(self, run_id, plugins).follow(after, while_waiting=runtime.wait_for_answer)
@@ -259,7 +259,7 @@ class RunFollower:
             if poll % _POLLS_PER_OUTPUT == 0:
                 self._emit_output()
             time.sleep(_POLL_INTERVAL)
-        result = result_of(self._state, self._store.journal)
+        result = result_of(self._state, self._store.journal, self._store.ledger(self._run_id))
         emit_end(self._plugins, self._state, result)
         return result
 

@@ -1,23 +1,21 @@
 """Runs the demo: creates a project, runs quick-dev on it, and shows what was found and how it was fixed."""
 
 import contextlib
+import json
 import os
-import re
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from pipeline.app.history import RunHistory, VisitRecord
 from pipeline.app.runs import AWF_COMMAND
 from pipeline.backends.git import git_in
-from pipeline.engine.outcome import Status
 from pipeline.engine.records import VisitCompleted
 from pipeline.errors import AwfError, ExitCode
 from pipeline.journal.sqlite import SqliteJournal
@@ -27,11 +25,12 @@ RUN_ID = "demo"
 AGENT = Path(__file__).with_name("agent.py")
 PROJECT = Path(__file__).with_name("project")
 RENAMED = {"gitignore": ".gitignore", "self-check": ".awf/self-check"}  # files this repository would ignore
+FALSE_POSITIVE = "pages() accepts a size of zero"
 NEXT_COMMANDS = (
     (f"awf why {RUN_ID}", "every stage, and why the run went there"),
+    ("awf findings why 3", "one finding from the first report to the last ruling"),
     (f"awf prompt {RUN_ID} fix --visit 2", "the agent's prompt for the second fix"),
-    (f"awf logs {RUN_ID} selfci --visit 1", "what the tests and the checker printed"),
-    (f"awf status {RUN_ID}", "stages, times, limits"),
+    (f"awf report {RUN_ID}", "the run as one page"),
     (f"awf show {RUN_ID}", "a picture of the workflow"),
 )
 
@@ -39,15 +38,11 @@ _GIT_OPTIONS = (
     *("-c", "user.name=Demo", "-c", "user.email=demo@localhost", "-c", "init.defaultBranch=main"),
     *("-c", "core.autocrlf=false"),
 )
+_DISMISSAL = ("--as", "false-positive", "--note", "range() refuses it with a clear error, as it should")
 _GIT_TIMEOUT = 60.0  # seconds
 _KILL_AFTER = 7  # stages: the second fix has begun, and three reports are outstanding
 _KILL_TIMEOUT = 45.0  # seconds until the run is killed wherever it is
 _SHOW_CURSOR = "\x1b[?25h"
-# A finding in a stage's answer: a failed unit test, or a line of a file with a message.
-_FINDING = re.compile(
-    r"^(?:- )?(?:(?P<test>(?:FAIL|ERROR): \w+)|(?P<file>\w+\.py):(?P<line>\d+): (?P<text>.+?))(?: \(\S+\))?$",
-    re.MULTILINE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +58,7 @@ class Demo:
         create_project(self.directory)
         self._title("A project with defects")
         self._print(f"{self.directory}: a git repository with unit tests and its own checker.")
-        self._print("The agent is a small program. It fixes only what the findings in its prompt name.")
+        self._print("The agents are a small program. It fixes only what the findings in its prompt name.")
         agent = shlex.join([sys.executable, "-I", "-B", str(AGENT)])
         options = ("--run-id", RUN_ID, "--goal", GOAL, "--backend", "command", "--agent-command", agent)
         with self._awf("run", "quick-dev", *options) as child:
@@ -72,22 +67,37 @@ class Demo:
         if killed:
             self._title(f"kill -9 {child.pid}", "bold red")
             self._print("The process is gone in the middle of a stage. The journal has every stage before it:")
-            with self._awf("status", RUN_ID) as child:
-                child.wait()
-            with self._awf("resume", RUN_ID) as child:
-                code = child.wait()
+            self._run("status", RUN_ID)
+            code = self._run("resume", RUN_ID)
+        if code == ExitCode.PAUSED:
+            self._print("\nA reviewer is out of quota. Its silence does not count as a pass: the run waits for it.")
+            self._print("Meanwhile a person dismisses a false positive. No reviewer will raise it again.")
+            self._run("findings", "triage", self._number_of(FALSE_POSITIVE), *_DISMISSAL)
+            code = self._run("resume", RUN_ID)
         if code == ExitCode.SUCCESS:
-            self._print_findings()
             self._print_changes()
+            self._run("findings", "list", "--state", "all")
+            self._run("verdict")
         if keep:
             self._print_next_commands()
         self._title(f"{time.monotonic() - started:.1f} seconds, no API key, no network.", "dim")
         return code
 
+    def _run(self, *arguments: str) -> int:
+        """Run an awf command to its end and return its exit code."""
+        with self._awf(*arguments) as child:
+            return child.wait()
+
+    def _number_of(self, title: str) -> str:
+        """Return the number of the finding with a title."""
+        listed = [*AWF_COMMAND, "findings", "list", "--format", "json"]
+        found = json.loads(subprocess.run(listed, cwd=self.directory, check=True, capture_output=True).stdout)
+        return str(next(finding["number"] for finding in found if finding["title"] == title))
+
     @contextlib.contextmanager
     def _awf(self, *arguments: str) -> Iterator["subprocess.Popen[bytes]"]:
         """Run an awf command in the project, on this terminal; it has ended when the block is left."""
-        self._title(f"awf {' '.join(arguments[:2])}")
+        self._title(f"awf {shlex.join(arguments[:2] if arguments[0] == 'run' else arguments)}")
         child = subprocess.Popen([*AWF_COMMAND, *arguments], cwd=self.directory, stdin=subprocess.DEVNULL)
         try:
             yield child
@@ -113,20 +123,6 @@ class Demo:
             sys.stderr.write(f"\r\n{_SHOW_CURSOR}")  # the live view had no time to restore it
             sys.stderr.flush()
         return alive
-
-    def _print_findings(self) -> None:
-        with contextlib.closing(SqliteJournal(self.directory / ".awf")) as journal:
-            findings = findings_by_round(RunHistory.read(entry.record for entry in journal.entries(RUN_ID)).visits)
-        self._title("What was found, by whom, and when it was gone")
-        source_width = max((len(finding.source) for finding in findings), default=0)
-        location_width = max((len(finding.location) for finding in findings), default=0)
-        self.console.print(Text(f"found    gone     {'by':<{source_width}}  what", "dim"))
-        for finding in findings:
-            gone = (f"round {finding.gone}  ", "green") if finding.gone else ("never    ", "bold red")
-            source = (f"{finding.source:<{source_width}}  ", "bold")
-            location = (f"{finding.location:<{location_width}}  ", "dim")
-            line = Text.assemble((f"round {finding.round}  ", "yellow"), gone, source, location, finding.text)
-            self.console.print(line)
 
     def _print_changes(self) -> None:
         first = git(self.directory, "rev-list", "--reverse", "HEAD").split()[1]
@@ -179,37 +175,3 @@ def git(directory: Path, *arguments: str) -> str:
     if done.returncode:
         raise AwfError(f"git {arguments[0]} failed: {done.stderr.decode(errors='replace').strip()}")
     return done.stdout.decode(errors="replace")
-
-
-@dataclass(frozen=True, slots=True)
-class DemoFinding:
-    """One finding: who reported it, in which round, and in which round it was gone."""
-
-    source: str
-    location: str
-    text: str
-    round: int
-    gone: int | None = None  # None while it is outstanding
-
-
-def findings_by_round(visits: Iterable[VisitRecord]) -> list[DemoFinding]:
-    """List every finding once, in the order of the first report.
-
-    A round ends with a fix. A finding is gone when the stage that reported it runs again and does not.
-    """
-    findings: dict[tuple[str, str], DemoFinding] = {}
-    round = 1
-    for visit in visits:
-        stage, outcome, reported = visit.stage, visit.outcome, set()
-        for found in _FINDING.finditer(outcome.response) if outcome and outcome.status is Status.FAIL else ():
-            test, text = found["test"], found["text"]
-            source = stage if stage != "selfci" else f"{stage} ({'unittest' if test else 'check.py'})"
-            location = "unit test" if test else f"{found['file']}:{found['line']}"
-            key = (stage, test or f"{found['file']}: {text}")
-            findings.setdefault(key, DemoFinding(source, location, test or text, round))
-            reported.add(key)
-        for key, finding in findings.items():
-            if outcome and key[0] == stage and key not in reported and finding.gone is None:
-                findings[key] = replace(finding, gone=round)
-        round += stage == "fix"
-    return list(findings.values())

@@ -111,6 +111,9 @@ class Pass(FindingValue):
     run: str = ""
     stage: str = ""
     visit: int = 0
+    lens: str = "code-review"
+    full_review: tuple[str, ...] = ()  # the stages of the full review that it is part of
+    coded: int | None = None  # how many visits of stages that write code came before it in its run; None: unknown
     coverage: Coverage = Coverage()
     entries: tuple[ItemOutcome, ...] = ()
     finding_ids: tuple[str, ...] = ()  # raised or reported again in it
@@ -164,6 +167,16 @@ class NotReported(_FindingEvent):
 
     kind: Literal["missed"] = "missed"
     pass_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class VotesWithdrawn(_FindingEvent):
+    """Some of those who reported a finding no longer do; others still report it."""
+
+    kind: Literal["withdrawn"] = "withdrawn"
+    pass_id: str
+    reviewers: tuple[str, ...]
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
@@ -238,6 +251,7 @@ LedgerEvent = Annotated[
     | FindingRaised
     | ReportedAgain
     | NotReported
+    | VotesWithdrawn
     | StateChanged
     | FixAttempted
     | RulingMade

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pipeline.findings.fingerprints import QUOTE
-from pipeline.findings.model import Category, Evidence, Location, RawFinding
+from pipeline.findings.model import STAGE, Category, Evidence, Location, RawFinding
 
 MAX_FILE = 16 * 1024 * 1024  # bytes of a file that is checked against
 WORK_ITEMS = frozenset({Category.PRODUCT, Category.REQUIREMENT})  # may be about a work item instead of a file
@@ -45,7 +45,7 @@ def check_evidence(finding: RawFinding, files: "RepositoryFiles") -> RawFinding:
     elif text is not None:
         uncertain = span is None and (first.start or 0) > 0  # the file has no such line
     else:
-        uncertain = finding.category not in WORK_ITEMS and not finding.by_tool
+        uncertain = finding.category not in WORK_ITEMS and not finding.by_tool and STAGE not in finding.tool_ids
     notes = [note]
     for item, found, cited in checked:
         if found is False:

@@ -35,7 +35,7 @@ def findings_section(
     """Return the section, in `room` characters if the lines alone need no more; empty without findings."""
     if not findings:
         return ""
-    opening = f"{heading}\n\n{answer_format}\n"
+    opening = f"{heading}\n\n{answer_format}\n\n"
     lines, room = _title_lines(findings, room - len(opening))
     by_importance = sorted(findings, key=importance)
     details = {finding.id: list(_details(finding, members(finding.id))) for finding in findings}
@@ -50,7 +50,7 @@ def findings_section(
                 continue
             room -= len(text) + 1
             lines[finding.id].append(text)
-    return f"{opening}\n{_compose(findings, lines, omitted)}"
+    return opening + _compose(findings, lines, omitted)
 
 
 def fix_section(findings: Sequence[Finding], room: int, members: Members = lambda _: (), *, filtered: int = 0) -> str:
@@ -94,7 +94,7 @@ def chosen_section(
     others = [finding for finding in findings if finding.id in mentioned - wanted]
     parts = [f"Chosen, for the proposed fix to be applied: {_numbers(chosen) or 'nothing that is still open'}."]
     not_chosen = [_numbers(others)] if others else []
-    if stages := _stages_with_prose(context):
+    if stages := [name for name in _stages_with_prose(context) if name not in {one.failing_stage for one in findings}]:
         not_chosen.append(f"what {', '.join(stages)} reported")
     if not_chosen:
         parts.append(f"Not chosen, and not part of this task: {', and '.join(not_chosen)}.")
@@ -122,7 +122,7 @@ def _compose(findings: Iterable[Finding], lines: Mapping[FindingId, Sequence[str
 
     by_file = sorted(findings, key=lambda finding: (*place(finding), importance(finding)))
     for (careful, path), group in groupby(by_file, key=place):
-        parts.append(f"### {path or 'no file'}{'' if careful else ' (safe fixes, apply these first)'}")
+        parts.append(f"### {path or 'no file'}{'' if careful else ' (safe fixes)'}")
         parts += [line for finding in group for line in lines[finding.id]]
         parts.append("")
     if omitted:

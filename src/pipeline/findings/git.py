@@ -164,13 +164,13 @@ class TreeSnapshots:
             with suppress(FileNotFoundError):  # nothing was ever added
                 shutil.copy2(index, copy)  # with its time: git looks again at files that are not older
             variables = {"GIT_INDEX_FILE": str(copy)}
-            entries = query_git(top, self._environ, "ls-files", "--stage", "-z", "--", *_work_paths()).split("\0")
+            entries = query_git(top, self._environ, "ls-files", "--stage", "-z", "--", *pathspecs()).split("\0")
             left_out = [*gitlinks(entries)]  # submodules: git must not look into them
             store = self._store.resolve() if self._store else top
             if store != top and store.is_relative_to(top):
                 left_out.append(store.relative_to(top).as_posix())
             exclusions = [f":(exclude,top,literal){name}" for name in left_out]
-            add = ("add", "--all", "--ignore-errors", "--", *_work_paths(), *exclusions)
+            add = ("add", "--all", "--ignore-errors", "--", *pathspecs(), *exclusions)
             run_git(top, self._environ, *add, variables=variables, accepted=(0, _SOME_FILES_UNREADABLE))
             return run_git(top, self._environ, "write-tree", variables=variables).strip()
 
@@ -190,27 +190,27 @@ def is_tree(name: object) -> bool:
     return isinstance(name, str) and _OBJECT_NAME.fullmatch(name) is not None
 
 
-def stat_of(directory: Path, environ: Mapping[str, str], old: str, new: str, paths: Sequence[str] = ()) -> str:
+def stat_of(directory: Path, environ: Mapping[str, str], old: str, new: str, within: Sequence[str] = ()) -> str:
     """The size of the change to each file, and the sum in the last line; empty when nothing changed.
 
-    With `paths`, from the root of the repository, only the change below those.
+    `within` are pathspecs, by default those of everything but awf's own files.
     """
     options = ("--stat=100", f"--stat-count={_MAX_STAT_FILES}")
-    return run_git(directory, environ, *_DIFF, *options, old, new, "--", *_work_paths(paths)).rstrip()
+    return run_git(directory, environ, *_DIFF, *options, old, new, "--", *(within or pathspecs())).rstrip()
 
 
-def patch_of(directory: Path, environ: Mapping[str, str], old: str, new: str, paths: Sequence[str] = ()) -> str:
+def patch_of(directory: Path, environ: Mapping[str, str], old: str, new: str, within: Sequence[str] = ()) -> str:
     """Every changed line with its context; binary files are only named."""
     options = ("-U3", "--src-prefix=a/", "--dst-prefix=b/")
-    return run_git(directory, environ, *_DIFF, *options, old, new, "--", *_work_paths(paths)).rstrip()
+    return run_git(directory, environ, *_DIFF, *options, old, new, "--", *(within or pathspecs())).rstrip()
 
 
 def changed_names(
-    directory: Path, environ: Mapping[str, str], old: str, new: str, paths: Sequence[str] = ()
+    directory: Path, environ: Mapping[str, str], old: str, new: str, within: Sequence[str] = ()
 ) -> list[str]:
     """The names of the files that differ, from the root of the repository."""
     options = ("--name-only", "--no-renames", "-z")
-    return run_git(directory, environ, *_DIFF, *options, old, new, "--", *_work_paths(paths)).split("\0")[:-1]
+    return run_git(directory, environ, *_DIFF, *options, old, new, "--", *(within or pathspecs())).split("\0")[:-1]
 
 
 def files_changed(directory: Path, environ: Mapping[str, str], old: str, new: str) -> bool:
@@ -219,15 +219,29 @@ def files_changed(directory: Path, environ: Mapping[str, str], old: str, new: st
     return bool(run_git(directory, environ, "diff-tree", *options, old, new))
 
 
+def same_files(directory: Path, environ: Mapping[str, str], old: str, new: str, ignored: str) -> bool:
+    """Whether two trees have the same files, apart from awf's own and one directory; no if git cannot tell."""
+    options = ("-r", "--name-only", "--no-renames")
+    others = pathspecs(without=ignored)
+    try:
+        return not run_git(directory, environ, "diff-tree", *options, old, new, "--", *others).strip()
+    except GitRefusedError:
+        return False
+
+
 def delete_ref(directory: Path, environ: Mapping[str, str], ref: str) -> None:
     """Delete a ref, if it exists."""
     query_git(directory, environ, "update-ref", "-d", ref)
 
 
-def _work_paths(paths: Sequence[str] = ()) -> tuple[str, ...]:
-    """Git's pathspecs for everything, or what is below some paths, but the files in which awf shows findings."""
+def pathspecs(paths: Sequence[str] = (), without: str = "") -> tuple[str, ...]:
+    """Git's pathspecs for everything, or what is below some paths, but the files in which awf shows findings.
+
+    `without` is one more directory to leave out; all are given from the root of the repository.
+    """
     included = [f":(top,literal){path}" for path in paths] or [":(top)"]
-    return (*included, *(f":(exclude,top,glob)**/{name}/**" for name in VIEWS))
+    excluded = [f":(exclude,top,literal){without}"] if without else []
+    return (*included, *(f":(exclude,top,glob)**/{name}/**" for name in VIEWS), *excluded)
 
 
 def main_checkout(start: Path) -> Path:

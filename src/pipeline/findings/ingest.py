@@ -10,7 +10,16 @@ from pathlib import Path
 
 from pipeline.findings.answers import STANDING
 from pipeline.findings.cluster import cluster
-from pipeline.findings.events import Disposition, ItemOutcome, LedgerEvent, Pass, PassRecorded, RulingMade
+from pipeline.findings.events import (
+    Disposition,
+    ItemOutcome,
+    LedgerEvent,
+    Pass,
+    PassRecorded,
+    Pattern,
+    ReviewerVerdict,
+    RulingMade,
+)
 from pipeline.findings.evidence import RepositoryFiles, check_evidence, named_places
 from pipeline.findings.fingerprints import add_fingerprints
 from pipeline.findings.ledger import Ledger, joined_to
@@ -36,9 +45,10 @@ from pipeline.findings.model import (
     ReviewerReport,
     Strength,
 )
-from pipeline.findings.normalize import normalize
+from pipeline.findings.normalize import normalize, replace_surrogates
 from pipeline.findings.transitions import CodeState, dismissed_drafts, transitions
 
+_PATTERN_FIELDS = ("name", "location", "rationale", "destination")
 _NEAR_FIX = 20  # lines around a finding in which a change counts as its fix
 
 
@@ -76,7 +86,9 @@ def ingest(
     del raw  # a hundred thousand items are not kept twice
     drafts = add_fingerprints(number_equal_signatures([draft(group, passed) for group in groups]), files)
 
-    maps = line_maps(ledger, GitHistory(root, environ), passed.tree)
+    # Git is asked only if lines matter: a stage that fails in prose has none.
+    located = any(one.locations for one in (*drafts, *ledger.findings.values()))
+    maps = line_maps(ledger, GitHistory(root, environ), passed.tree) if located else {}
     matching = match(tuple(ledger.findings.values()), drafts, maps)
     answers = tuple(respond(ledger, frozenset(ledger.leader(one.known) for one in matching.matches)))
     ledger = ledger.extended(answers)
@@ -87,11 +99,18 @@ def ingest(
     decisions = decide(drafts, _leaders(drafts, matching, ledger, dismissed), dismissed)
 
     items = [*harmless_outcomes(reports), *item_outcomes(groups, decisions)]
-    passed = replace(passed, entries=tuple(sorted(items, key=_by_input)), coverage=coverage(reports, groups, decisions))
+    passed = replace(
+        passed,
+        entries=tuple(sorted(items, key=_by_input)),
+        coverage=coverage(reports, groups, decisions),
+        patterns=tuple(_patterns(reports)),
+        reviewer_verdicts=tuple(_verdicts(reports)),
+    )
+    checked = _checked(reports)
     del reports, groups, drafts, items  # as above
 
     code = CodeState(files, maps, dict(_fixed_lines(ledger, maps)))
-    events, found = transitions(ledger, matching, decisions, passed, at, code)
+    events, found = transitions(ledger, matching, decisions, passed, at, code, checked)
     kept = (index for index in range(len(decisions.drafts)) if decisions.is_kept(index))
     leading = [index for index in kept if index not in decisions.leaders]
     leading.sort(key=lambda index: rank(decisions.whole(index)))
@@ -102,6 +121,15 @@ def ingest(
     shown += tuple(ledger.findings[event.id] for event in standing if event.id not in ids)
     passed = replace(passed, finding_ids=tuple(dict.fromkeys((*reported, *(finding.id for finding in shown)))))
     return IngestResult(passed, (*answers, PassRecorded(at=at, assessment=passed), *events), shown)
+
+
+def _checked(reports: Iterable[ReviewerReport]) -> dict[str, frozenset[str] | None]:
+    """By reviewer, the tool's ids of what it checked; None is everything."""
+    found: dict[str, frozenset[str] | None] = {}
+    for report in reports:
+        before = found.get(report.reviewer, frozenset())
+        found[report.reviewer] = None if before is None or report.checked is None else before | report.checked
+    return found
 
 
 def new_pass_id(ledger: Ledger, seconds: int, head: str) -> PassId:
@@ -181,6 +209,22 @@ def _leaders(
         leader = leaders.get(first, first)
         leaders |= {index: leader for index in indices if index not in known and index != leader}
     return leaders
+
+
+def _patterns(reports: Iterable[ReviewerReport]) -> Iterator[Pattern]:
+    """What reviewers found worth repeating, each once, numbered."""
+    named = dict.fromkeys(tuple(sorted(one.items())) for report in reports for one in report.patterns)
+    for number, fields in enumerate(named, 1):
+        known = {key: replace_surrogates(value) for key, value in fields}
+        yield Pattern(id=f"P{number}", **{key: known.get(key, "") for key in _PATTERN_FIELDS})
+
+
+def _verdicts(reports: Iterable[ReviewerReport]) -> Iterator[ReviewerVerdict]:
+    """The verdicts of reviewers on the whole change."""
+    for report in reports:
+        if report.verdict:
+            name, argument = replace_surrogates(report.reviewer), replace_surrogates(report.argument)
+            yield ReviewerVerdict(reviewer=name, verdict=report.verdict, argument=argument)
 
 
 def _by_input(item: ItemOutcome) -> tuple[str, int, str]:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from pipeline.findings.answers import RULING_FORMAT, quote_line
 from pipeline.findings.fix_prompt import Members, findings_section, short_list
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, FindingState
+from pipeline.findings.model import Finding
 from pipeline.findings.triage import importance
 from pipeline.text import plural
 
@@ -14,6 +14,7 @@ CONSIDERED = "## Already considered"
 FULL_LOOK_EVERY = 3  # visits of a review
 _MAX_CONSIDERED = 20  # dismissals in one prompt
 _FULL_LOOK = "This is a full look: review the whole change again, not only what changed since your last visit."
+_VERIFY = "This review only verifies fixes: rule on every finding above by its number, and report no others."
 _DELTA = "Look for new defects in what changed since your last visit. What you find elsewhere is marked as late."
 
 
@@ -30,18 +31,19 @@ def findings_to_rule_on(ledger: Ledger, run: str, reviewer: str) -> tuple[list[F
     return own, [finding for finding in left if votes[finding.id] and reviewer not in votes[finding.id]]
 
 
-def findings_to_verify(ledger: Ledger) -> list[Finding]:
-    """The findings of any run that are claimed to be fixed or came back."""
-    return [one for one in ledger if one.state in (FindingState.FIX_CLAIMED, FindingState.REOPENED)]
-
-
 def known_section(
-    own: Sequence[Finding], others: Sequence[Finding], room: int, members: Members, *, full_look: bool
+    own: Sequence[Finding],
+    others: Sequence[Finding],
+    room: int,
+    members: Members,
+    *,
+    full_look: bool,
+    verifies: bool = False,
 ) -> str:
     """The findings that a review rules on, each with the fixer's answers, and those of others; empty without any."""
     if not own and not others:
         return ""
-    notes = [_FULL_LOOK if full_look else _DELTA]
+    notes = [_VERIFY if verifies else _FULL_LOOK if full_look else _DELTA]
     if others:
         notes.append(f"Reported by others, for you to know; rule on them if you looked:\n\n{short_list(others)}")
     listed = findings_section(

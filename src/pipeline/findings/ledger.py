@@ -1,8 +1,10 @@
 """All findings of a store: a fold over ledger events, and the store that the events are kept in."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from pipeline.findings.events import (
     ReportedAgain,
     RulingMade,
     StateChanged,
+    VotesWithdrawn,
     decode_event,
     encode_event,
 )
@@ -222,6 +225,30 @@ class LedgerStore:
             self.lines = expected
 
 
+def open_findings(ledger: Ledger, run: str = "") -> list[Finding]:
+    """The findings people still have to deal with, or those of them that passes of one run reported.
+
+    A cluster counts once. What the gate filters or demotes is not in the ledger.
+    """
+    return open_findings_by_run(ledger).get(run, []) if run else [one for one in ledger if one.state.needs_attention]
+
+
+def open_findings_by_run(ledger: Ledger) -> dict[str, list[Finding]]:
+    """The open findings of every run, by its id, in one pass over the ledger."""
+    found = defaultdict[str, list[Finding]](list)
+    for finding in open_findings(ledger):
+        for run in runs_of(ledger, finding):
+            found[run].append(finding)
+    return dict(found)
+
+
+def runs_of(ledger: Ledger, leader: Finding) -> set[str]:
+    """The runs whose passes reported a finding or a member of its cluster."""
+    changes = chain(leader.history, *(member.history for member in ledger.members(leader.id)))
+    passes = (ledger.passes.get(PassId(one.pass_id)) for one in changes if one.what in ("raised", "seen"))
+    return {passed.run for passed in passes if passed and passed.run}
+
+
 @contextmanager
 def lock_ledger(store: Path) -> Iterator[None]:
     """Keep other commands from adding findings, so that two at once do not raise the same defect twice."""
@@ -242,10 +269,17 @@ def apply_line(ledger: Ledger, number: int, line: str) -> None:
 
 
 def hidden_items(ledger: Ledger, run: str = "") -> list[tuple[Pass, ItemOutcome]]:
-    """What the gate filtered or demoted in the last pass of each stage of a run, or in the last pass of all."""
-    passes = {one.stage: one for one in ledger.passes.values() if one.run == run} if run else {"": ledger.last}
+    """What the gate filtered or demoted in the last passes of a run, or of the last run or import."""
     hidden = (Disposition.FILTERED, Disposition.DEMOTED)
-    return [(one, item) for one in passes.values() if one for item in one.entries if item.disposition in hidden]
+    return [(one, item) for one in last_passes(ledger, run) for item in one.entries if item.disposition in hidden]
+
+
+def last_passes(ledger: Ledger, run: str = "") -> list[Pass]:
+    """The last pass of each stage of a run; without one, of the run that made the last pass, or that pass alone."""
+    run = run or (ledger.last.run if ledger.last else "")
+    if not run:
+        return [ledger.last] if ledger.last else []
+    return list({one.stage: one for one in ledger.passes.values() if one.run == run}.values())
 
 
 def joined_to(finding: Finding) -> str:
@@ -268,6 +302,11 @@ def _apply_to(finding: Finding, event: LedgerEvent) -> Finding:
         case NotReported():
             update = {"observed": Observed.ABSENT, "absent_passes": finding.absent_passes + 1}
             return _with_history(finding, event.at, "absent", update, pass_id=event.pass_id)
+        case VotesWithdrawn():
+            left = tuple(name for name in finding.sources if name not in event.reviewers)
+            update = {"sources": left, "agreement": max(1, len(left))}
+            by = ", ".join(event.reviewers)
+            return _with_history(finding, event.at, "withdrawn", update, by=by, note=event.note, pass_id=event.pass_id)
         case StateChanged(state=state):
             update = {"state": state, "suppression": event.suppression if state.dismissed else None}
             details = {"state": state, "by": event.by, "note": event.note, "pass_id": event.pass_id}
@@ -282,12 +321,11 @@ def _apply_to(finding: Finding, event: LedgerEvent) -> Finding:
         case DecisionMade(decision=decision):
             update = {"decisions": (*finding.decisions, decision)}
             return _with_history(finding, event.at, "decision", update, by=decision.by, note=decision.action)
-        case LinkAdded(link=link):
-            update = {"links": (*finding.links, link)}
-            return _with_history(finding, event.at, "linked", update, note=f"{link.kind} {link.to}")
-        case LinkRemoved(link=link):
-            update = {"links": tuple(one for one in finding.links if (one.kind, one.to) != (link.kind, link.to))}
-            return _with_history(finding, event.at, "unlinked", update, note=f"{link.kind} {link.to}")
+        case LinkAdded(link=link) | LinkRemoved(link=link):
+            removed = isinstance(event, LinkRemoved)
+            others = (one for one in finding.links if not removed or (one.kind, one.to) != (link.kind, link.to))
+            update, what = {"links": (*others, *(() if removed else (link,)))}, "unlinked" if removed else "linked"
+            return _with_history(finding, event.at, what, update, note=f"{link.kind} {link.to}")
         case FieldsEdited(changes=changes):
             update = {"updated_at": finding.updated_at}  # if the edit was refused, only the history mentions it
             if changes:

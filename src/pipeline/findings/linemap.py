@@ -422,10 +422,14 @@ def line_maps(ledger: Ledger, history: History, now: str = "", *, newest: int = 
 
     With `now`, the tree of the files as they are, passes are compared by their trees, and so without any commit.
     """
-    seen = {id: (held.tree if now else "") or held.head for id, held in reversed(ledger.passes.items())}
-    commits = {id: name for id, name in seen.items() if name}
-    asked = list(dict.fromkeys(commits.values()))[:newest]
     keep = {finding.location.path for finding in ledger.findings.values() if finding.location}
-    maps = {commit: history.changes(commit, now, keep) for commit in asked}
-    found = {id: maps.get(commit) for id, commit in commits.items()}
-    return {id: lines for id, lines in found.items() if lines is not None}
+    maps: dict[str, LineMap | None] = {}  # by tree or commit
+    found: dict[str, LineMap] = {}
+    for id, held in reversed(ledger.passes.items()):
+        for name in filter(None, (held.tree if now else "", held.head)):  # git may have deleted the tree
+            if name not in maps and len(maps) < newest:
+                maps[name] = history.changes(name, now, keep)
+            if lines := maps.get(name):
+                found[id] = lines
+                break
+    return found

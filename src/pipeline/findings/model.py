@@ -18,6 +18,7 @@ from pipeline.language.model import Lens
 FindingId = NewType("FindingId", str)
 PassId = NewType("PassId", str)
 MAY_BE = "may_be"  # the kind of link to a finding that may be the same
+STAGE = "stage/v1"  # the fingerprint of a finding that stands for a stage that fails: `workflow/stage`
 UNREADABLE = "unreadable"  # the key of `ext` with the reason an item could not be read
 CLOSED = ConfigDict(extra="forbid", ser_json_inf_nan="constants")
 
@@ -251,6 +252,7 @@ class Decision(FindingValue):
     by: str = ""
     reason: str = ""
     ref: str = ""  # a ticket
+    run: str = ""  # whose triage it was made in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
@@ -283,7 +285,7 @@ class Change(FindingValue):
     """One line of a finding's history."""
 
     at: str
-    what: str  # raised, seen, absent, state, attempt, ruling, decision, edited, merged, split, linked
+    what: str  # raised, seen, absent, withdrawn, state, attempt, ruling, decision, edited, merged, split, linked
     state: FindingState | None = None  # the new one, if it changed
     by: str = ""
     note: str = ""
@@ -351,7 +353,7 @@ class Finding(FindingValue):
     @property
     def still_reported_by(self) -> str:
         """A tool that reported it the last time it ran; empty when there is none."""
-        tools = {vote.pass_id: vote.reviewer for vote in self.votes if vote.tool}
+        tools = {vote.pass_id: vote.reviewer for vote in self.votes if vote.tool and vote.reviewer in self.sources}
         for change in reversed(self.history) if tools else ():
             if change.what == "absent":
                 return ""
@@ -372,6 +374,17 @@ class Finding(FindingValue):
     def may_be(self) -> tuple[str, ...]:
         """The ids of findings that may be the same, unconfirmed."""
         return tuple(link.to for link in self.links if link.kind == MAY_BE) if self.links else ()
+
+    @property
+    def failing_stage(self) -> str:
+        """The stage whose failure it stands for; empty for any other finding."""
+        return self.fingerprints.get(STAGE, "").rpartition("/")[2]
+
+    @property
+    def failures(self) -> str:
+        """How often that stage failed, such as `failed in 3 visits`; empty for once."""
+        visits = len({vote.pass_id for vote in self.votes})
+        return f"failed in {visits} visits" if self.failing_stage and visits > 1 else ""
 
     @property
     def unreadable(self) -> str:
@@ -481,6 +494,7 @@ class ReviewerReport:
     rulings: tuple[Answer, ...] = ()  # on findings that it was given by number
     problem: str = ""  # what is wrong with the whole answer
     covered: tuple[str, ...] | None = None  # the paths it looked at; None: unknown
+    checked: frozenset[str] | None = None  # the tool's ids of what it checked, such as tests; None: all it knows
     format: str = ""
     file: str = ""  # the name of the file it was read from, without its suffix
     ext: Mapping[str, Any] = dataclasses.field(default_factory=dict)

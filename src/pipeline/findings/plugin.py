@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.backends.checkout import VIEWS
 from pipeline.engine.context import Append, Discard, full_response_key, is_extension, response_key
 from pipeline.engine.outcome import FailureClass, Status, response_base
-from pipeline.engine.ports import RUNS, Journal
+from pipeline.engine.ports import RUNS, Journal, Mailbox
 from pipeline.findings.git import TreeSnapshots, main_checkout
 from pipeline.language.model import FindingsFormat, LlmStage, ToolStage, is_review, is_structured_review
 from pipeline.plugins import (
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 FINDINGS_CHANGED = "findings_changed"  # the event after a commit that added or cleared reports
 LOOKS_LIKE_FINDINGS = re.compile(r"""["'](?:findings|severity)["']\s*:""")
 NOTHING_SAID = frozenset({FailureClass.PROTOCOL, FailureClass.AGENT, FailureClass.INTERNAL})
+NOTHING_OPEN = {"open": 0, "to_be_fixed": 0, "stages": dict[str, int]()}  # the value of `ReviewKey.OPEN` at first
 _END_OF_LIST = b"\n]\n"
 _ANSWER = re.compile(r"\[\s*FINDING\s", re.IGNORECASE)
 
@@ -56,6 +57,7 @@ class ReviewKey:
     REPORTS = "review.findings"  # the open reports
     CHOSEN = "review.chosen"  # the ids of the findings that the next fix stage is given, and no others
     VERDICT = "review.verdict"
+    OPEN = "review.open"  # how many findings of the run are open, and how many of them are to be fixed, by stage
     STALLED = "review.stalled"  # why another round of fixing would not help
 
 
@@ -73,6 +75,7 @@ class ReviewFindings:
         trackers: Callable[[], Mapping[str, Callable[..., Any]]] = dict,  # from other plugins
         deciders: "Sequence[Decider]" = (),  # who can be asked about findings here
         trusted: Collection[str] = (),  # the commands that the user allows to take records
+        mailbox: Mailbox | None = None,  # with what people decide elsewhere
     ) -> None:
         def load() -> "RunFindings":
             from pipeline.findings.ledger import LedgerStore  # noqa: PLC0415 - see the module's docstring
@@ -83,7 +86,7 @@ class ReviewFindings:
         def load_triage() -> Handler:
             from pipeline.findings.walk.stage import TriageHandler  # noqa: PLC0415 - as above
 
-            return TriageHandler(self._findings(), environ, trackers, deciders)
+            return TriageHandler(self._findings(), environ, trackers, deciders, mailbox)
 
         self._journal = journal
         self._home = main_checkout(root)  # where the findings are shown
@@ -148,13 +151,18 @@ class ReviewFindings:
 
     @hookimpl
     def commit_events(self, before: Context, after: Context) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Announce how many reports are open after a commit that changed them."""
+        """Announce how many reports and findings are open after a commit that changed them."""
         return commit_events(before, after)
 
     @hookimpl
     def expression_functions(self) -> Mapping[str, ExpressionFunction]:
-        """Answer `findings()`, `verdict()` and the `stalled` signal of loops."""
-        return {"findings": count_reports, "verdict": last_verdict, "stalled": stall_reason}
+        """Answer `findings()`, `reports()`, `verdict()` and the `stalled` signal of loops."""
+        return {
+            "findings": count_findings,
+            "reports": count_reports,
+            "verdict": last_verdict,
+            "stalled": stall_reason,
+        }
 
     def _reports_file(self, job: Job) -> Path:
         """Return the file with the open reports, brought up to date."""
@@ -208,6 +216,8 @@ class ReviewFindings:
         """Whether a stage may have changed or reported a finding."""
         if not isinstance(stage, LlmStage | ToolStage):
             return False
+        if is_reporting(stage) and (not outcome.status.passes or next(self._journal.ledger(), None)):
+            return True
         opening = outcome.response.find("[")
         answers = opening >= 0 and _ANSWER.search(outcome.response, opening) is not None
         return answers or viewed(self._home)
@@ -284,10 +294,10 @@ def report_operations(
 
 
 def commit_events(before: Context, after: Context) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Announce how many reports are open after a commit that changed them."""
-    reports = after.list_at(ReviewKey.REPORTS)
-    if reports != before.list_at(ReviewKey.REPORTS):
-        yield FINDINGS_CHANGED, {"outstanding": len(reports)}
+    """Announce how many reports and findings are open after a commit that changed them."""
+    reports, found = after.list_at(ReviewKey.REPORTS), count_open(after)
+    if reports != before.list_at(ReviewKey.REPORTS) or found != count_open(before):
+        yield FINDINGS_CHANGED, {"reports": len(reports), "findings": found, "outstanding": len(reports)}
 
 
 def count_reports(context: Context, stage: str | None) -> int:
@@ -296,6 +306,27 @@ def count_reports(context: Context, stage: str | None) -> int:
     if stage is None:
         return len(reports)
     return sum(1 for report in reports if isinstance(report, dict) and report.get("stageId") == stage)
+
+
+def count_open(context: Context) -> int:
+    """The number of open findings of the run, as of the last stage that changed it."""
+    return _counts(context, "open", None)
+
+
+def count_findings(context: Context, stage: str | None) -> int:
+    """The number of open findings of the run that are to be fixed, of all stages or of one; 0 without a report."""
+    if not count_reports(context, stage):
+        return 0
+    return max(1, _counts(context, "to_be_fixed", stage))
+
+
+def _counts(context: Context, name: str, stage: str | None) -> int:
+    """A number of `ReviewKey.OPEN`, to which a stage can write anything."""
+    counts = context.get(ReviewKey.OPEN)
+    counts = counts if isinstance(counts, dict) else NOTHING_OPEN
+    stages = counts.get("stages")
+    found = counts.get(name) if stage is None else stages.get(stage, 0) if isinstance(stages, dict) else 0
+    return found if isinstance(found, int) else 0
 
 
 def last_verdict(context: Context, _: str | None) -> str:

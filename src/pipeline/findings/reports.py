@@ -1,17 +1,28 @@
 """What reviews and tools reported: read from answers and from files, or owed and missing."""
 
 import re
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pipeline.engine.outcome import FailureClass, Outcome, Status, StatusSource
 from pipeline.findings.formats import FORMATS
-from pipeline.findings.formats.items import malformed_report
+from pipeline.findings.formats.items import TOOL_CONFIDENCE, headline, malformed_report
 from pipeline.findings.formats.review import read_answer
-from pipeline.findings.model import RawFinding, ReportStatus, ReviewerReport, UnreadableItem
-from pipeline.findings.plugin import is_asked_for_findings
-from pipeline.language.model import BaseStage, LlmStage, ToolStage, is_review
+from pipeline.findings.ledger import Ledger, open_findings
+from pipeline.findings.model import (
+    STAGE,
+    AutofixClass,
+    Owner,
+    RawFinding,
+    ReportStatus,
+    ReviewerReport,
+    Severity,
+    UnreadableItem,
+)
+from pipeline.findings.plugin import NOTHING_SAID, is_asked_for_findings, is_reporting
+from pipeline.findings.scales import ANCHORS, confidence_from_anchor, default_category
+from pipeline.language.model import BaseStage, Lens, LlmStage, ToolStage, is_review
 
 MAX_REPORT = 256 * 1024 * 1024  # bytes
 REPORT = "report"  # the file beside a command's output that it may write what it found to
@@ -84,6 +95,9 @@ def _add(first: ReviewerReport, second: ReviewerReport) -> ReviewerReport:
         unreadable=tuple(replace(item, input_id=next(ids)) for item in items),
         residual_risks=tuple(dict.fromkeys((*first.residual_risks, *second.residual_risks))),
         testing_gaps=tuple(dict.fromkeys((*first.testing_gaps, *second.testing_gaps))),
+        verdict=second.verdict or first.verdict,
+        argument=second.argument if second.verdict else first.argument,
+        patterns=(*first.patterns, *(pattern for pattern in second.patterns if pattern not in first.patterns)),
         rulings=(*first.rulings, *second.rulings),
     )
 
@@ -125,18 +139,41 @@ def read_report_again(
     return found if found and found.status is not ReportStatus.MALFORMED else None
 
 
-def missing_report(stage: BaseStage, outcome: Outcome, unanswered: Container[str]) -> ReviewerReport | None:
-    """The report of a reviewer or tool that owed one and gave none; None for any other.
+def plain_report(stage: BaseStage, workflow: str, outcome: Outcome, ledger: Ledger) -> ReviewerReport | None:
+    """The report of a review or tool that gave none that code can read; None if there is nothing to record.
 
-    One that then answers in words after all has answered, but nothing is known of what it covered.
+    One that failed reports one finding, the same whenever that stage fails. One that passed withdraws what it reported
+    before. One that could not do its job still owes its report.
     """
-    if not is_asked_for_findings(stage):
-        return None
     reviewer, kind = reviewer_of(stage), outcome.failure.kind if outcome.failure else None
-    if kind in _RESULTS:
-        return ReviewerReport(reviewer, ReportStatus.EMPTY, covered=()) if reviewer in unanswered else None
-    status = ReportStatus.MALFORMED if kind is FailureClass.PROTOCOL else ReportStatus.MISSING
-    return ReviewerReport(reviewer, status, problem=outcome.reason or "it gave no answer")
+    if is_asked_for_findings(stage) and kind not in _RESULTS:
+        status = ReportStatus.MALFORMED if kind is FailureClass.PROTOCOL else ReportStatus.MISSING
+        return ReviewerReport(reviewer, status, problem=outcome.reason or "it gave no answer")
+    if not is_reporting(stage) or kind in NOTHING_SAID or kind is FailureClass.SPAWN_ERROR:
+        return None
+    if outcome.status in (Status.FAIL, Status.PARTIAL_SUCCESS):
+        finding = _failure(stage, reviewer, f"{workflow}/{stage.id}", outcome)
+        return ReviewerReport(reviewer, ReportStatus.RETURNED, (finding,), covered=())
+    known = reviewer in ledger.unanswered or any(reviewer in one.sources for one in open_findings(ledger))
+    return ReviewerReport(reviewer, ReportStatus.EMPTY) if known and outcome.status is Status.SUCCESS else None
+
+
+def _failure(stage: BaseStage, reviewer: str, id: str, outcome: Outcome) -> RawFinding:
+    """The failure of a stage as a finding."""
+    is_tool = isinstance(stage, ToolStage)
+    return RawFinding(
+        input_id=f"{reviewer}#1",
+        reviewer=reviewer,
+        title=headline(outcome.reason or outcome.response) or f"{stage.id} fails without a reason",
+        severity=Severity.HIGH if outcome.status is Status.FAIL else Severity.MEDIUM,
+        confidence=TOOL_CONFIDENCE if is_tool else confidence_from_anchor(ANCHORS[-1]),
+        category=default_category(reviewer),
+        impact=outcome.response,
+        autofix_class=AutofixClass.GATED_AUTO,
+        owner=Owner.REVIEW_FIXER,
+        lens=stage.lens if isinstance(stage, LlmStage) else Lens.CODE_REVIEW,
+        tool_ids={STAGE: id},
+    )
 
 
 def describe_faults(report: ReviewerReport) -> str:

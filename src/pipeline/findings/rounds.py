@@ -11,6 +11,7 @@ from pipeline.findings.events import Pass
 from pipeline.findings.fingerprints import content_words
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Change, Finding, FindingState, Strength
+from pipeline.findings.reviews import passes_by_round
 from pipeline.findings.transitions import CAUSED, ReviewScope
 
 STALL_LIMIT = 2  # refuted fixes or upheld disputes of one finding, or rounds in a row in which fixes caused findings
@@ -41,7 +42,7 @@ def rounds(ledger: Ledger, run: str) -> list[Round]:
         for change in finding.history:
             by_pass[change.pass_id].append((finding.number, change))
     found: list[Round] = []
-    for number, passes in enumerate(_passes_by_round(ledger, run), 1):
+    for number, passes in enumerate(passes_by_round(ledger, run), 1):
         changes = [change for one in passes for change in by_pass[one.id]]
         found.append(_round(number, passes, changes, found[-1].outstanding if found else frozenset(), ledger))
     return found
@@ -50,18 +51,6 @@ def rounds(ledger: Ledger, run: str) -> list[Round]:
 def stall_reason(ledger: Ledger, run: str) -> str:
     """Why another round would be pointless; empty while it is not. Only rulings count, no trends."""
     return next(_stall_signals(ledger, run), "")
-
-
-def _passes_by_round(ledger: Ledger, run: str) -> list[list[Pass]]:
-    """The passes of each round. A round ends when a stage reviews again; not every stage need be in every round."""
-    groups: list[list[Pass]] = []
-    for passed in ledger.passes.values():
-        if passed.run != run:
-            continue
-        if not groups or any(one.stage == passed.stage for one in groups[-1]):
-            groups.append([])
-        groups[-1].append(passed)
-    return groups
 
 
 def _round(
@@ -153,8 +142,12 @@ def _is_upheld(change: Change) -> bool:
 def _is_one_defect(finding: Finding) -> bool:
     """Whether every report was surely of the same defect: a fuzzy match must repeat most words of the report before.
 
+    A stage may fail for another reason each time.
+
     Near a fix, another defect may be mistaken for the first one, and what is said about both is not a ruling on either.
     """
+    if finding.failing_stage:
+        return False
     guessed = (change for change in finding.history if change.what == "seen" and change.note.endswith(Strength.FUZZY))
     return all(_repeats_words(finding, change.pass_id) for change in guessed)
 

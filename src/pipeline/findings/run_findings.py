@@ -5,7 +5,7 @@ It is computed again only if something was recorded in between, or another proce
 after the commit, and again when a run is resumed: what was lost with a process comes back from the ledger.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pipeline.engine.context import Append, Context, Delete, Hold, Key, Operation, Set
+from pipeline.engine.context import Append, Context, Delete, Hold, Operation, Set
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.ports import Assessment, Job, LedgerLine
 from pipeline.engine.state import State
@@ -28,6 +28,8 @@ from pipeline.findings.git import (
     changed_names,
     files_changed,
     is_tree,
+    pathspecs,
+    read_checkout,
     review_end,
     review_start,
 )
@@ -35,23 +37,25 @@ from pipeline.findings.ingest import IngestResult, ingest, new_pass_id
 from pipeline.findings.known import (
     considered_section,
     findings_to_rule_on,
-    findings_to_verify,
     is_full_look,
     known_section,
 )
-from pipeline.findings.ledger import Ledger, LedgerStore, hidden_items
+from pipeline.findings.ledger import Ledger, LedgerStore, hidden_items, open_findings
 from pipeline.findings.model import Answer, FindingId, Gate, ReportStatus, ReviewerReport
 from pipeline.findings.plugin import (
+    NOTHING_OPEN,
     NOTHING_SAID,
     ReviewKey,
+    count_reports,
     finding_ids,
     found_key,
+    is_asked_for_findings,
     is_reporting,
     report_operations,
 )
 from pipeline.findings.reports import (
     describe_faults,
-    missing_report,
+    plain_report,
     read_report_again,
     report_in_answers,
     report_in_file,
@@ -59,11 +63,21 @@ from pipeline.findings.reports import (
     with_failure,
 )
 from pipeline.findings.review_options import review_options
+from pipeline.findings.reviews import TREE_UNKNOWN, claims_to_verify, review_of
 from pipeline.findings.rounds import stall_reason
-from pipeline.findings.verdicts import RECORD, TREE_CHANGED, Verdict, file_verdict, ledger_verdicts, stage_status
+from pipeline.findings.verdicts import BLOCK, RECORD, TREE_CHANGED, Verdict, file_verdict, stage_status
 from pipeline.findings.views import FILE, Views
 from pipeline.findings.views.record_store import Trust
-from pipeline.language.model import BaseStage, LlmStage, ToolStage, TriageStage, is_review
+from pipeline.language.model import (
+    BaseStage,
+    Lens,
+    LlmStage,
+    ToolStage,
+    TriageStage,
+    is_review,
+    is_structured_review,
+    may_write,
+)
 
 NOTES = "review.notes"  # the context key of what was put back in files, and what else is odd about them
 HOLD_REASON = "a finding endangers the whole system: a person has to look before anything is fixed"
@@ -158,8 +172,10 @@ class RunFindings:
         ledger = self.ledger()
         known = (FindingId(id) for id in finding_ids(context) if id in ledger.findings)
         wanted = {ledger.leader(id) for id in known}  # a person may have merged what was reported
-        left = [finding for finding in ledger if finding.state.needs_attention]
+        left = open_findings(ledger)
         if ReviewKey.CHOSEN in context:
+            own = (one for one in open_findings(ledger, run) if one.failing_stage)
+            wanted |= {one.id for one in own if count_reports(context, one.failing_stage)}
             return chosen_section(left, context, wanted, room, ledger.members)
         found = [finding for finding in left if finding.id in wanted]
         return fix_section(found, room, ledger.members, filtered=len(hidden_items(ledger, run)))
@@ -168,9 +184,9 @@ class RunFindings:
         """The findings that a review rules on by number, in `room` characters if their lines need no more."""
         ledger = self.ledger()
         own, others = findings_to_rule_on(ledger, state.run_id, reviewer_of(stage))
-        if review_options(state).mode == "verify":
-            own, others = findings_to_verify(ledger), []
-        return known_section(own, others, room, ledger.members, full_look=is_full_look(visit))
+        if verifies := review_options(state).mode == "verify":
+            own, others = claims_to_verify(ledger), []
+        return known_section(own, others, room, ledger.members, full_look=is_full_look(visit), verifies=verifies)
 
     def considered_section(self, stage: BaseStage, visit: int, state: State) -> str:
         """The dismissed findings in the files that a review is about to look at."""
@@ -179,7 +195,7 @@ class RunFindings:
         paths: list[str] | None = None
         if is_tree(options.base) and is_tree(new):
             with suppress(GitRefusedError):  # then dismissals in all files are shown
-                paths = changed_names(_directory(state), self._environ, options.base, new, options.paths)
+                paths = changed_names(_directory(state), self._environ, options.base, new, pathspecs(options.paths))
         return considered_section(self.ledger(), paths, _iso(self._now()))
 
     def after_branch(self, stage: BaseStage, visit: int) -> Iterator[Operation]:
@@ -202,13 +218,13 @@ class RunFindings:
             data.start, data.changed, data.answers = ReviewStart(**kept["start"]), kept.get("changed"), kept["answers"]
         said = read_answers(outcome.response) if isinstance(stage, LlmStage) and outcome.failure is None else []
         report = self._final_report(stage, outcome, state, data)
-        missing = None if report else missing_report(stage, outcome, self.ledger().unanswered)
+        plain = None if report else plain_report(stage, state.workflow.name, outcome, self.ledger())
         result = data.result if report is data.report and data.basis == self._basis(said) else None
         if data.edits is None and isinstance(stage, LlmStage | ToolStage):
             data.edits = self._read_edits(at, f"stage:{stage.id}")
 
         yield from self._record_edits(data.edits or ViewEdits())
-        if result is None and (found := report or missing):
+        if result is None and (found := report or plain):
             result = self._ingest(stage, visit, state, found, said, at)
         elif result is None:
             yield from self._record(self._answer_events(stage, visit, state, said, at, self.ledger(), frozenset()))
@@ -224,6 +240,7 @@ class RunFindings:
         yield from self._verdict(answered) if answered else _withdraw_verdict(stage, outcome, context)
         yield from self._stall_signal(state, context) if answered and state.workflow.loops else ()
         yield from _release_choice(stage, outcome, context)
+        yield from self._count(state, context) if len(self._pending) > self._before_stage[0] else ()
         yield from self._take_notes(stage, visit, context, at)
         del self._visits[stage.id, visit]
         if found_key(stage.id) in context:
@@ -269,6 +286,8 @@ class RunFindings:
             return Assessment(problem=problem)
         data = self._visits[job.stage.id, job.visit]
         data.report, data.attempt, data.basis = report, job.attempt, self._basis(said)
+        if data.edits is not None:  # with an earlier answer: the files are read again
+            self._views = self._new_views()
         data.edits = self._read_edits(self._now(), f"stage:{job.stage.id}")
         data.result = self._ingest(job.stage, job.visit, job.state, report, said, self._now(), data.edits.all)
         return assess(data.result)
@@ -301,22 +320,31 @@ class RunFindings:
         if data.changed is None:
             data.changed = data.start is not None and self._have_files_changed(stage, visit, state, data.start)
         start = data.start or self._start(stage, visit, state, at)
-        ledger = self.ledger().extended(edits)
+        ledger, options = self.ledger().extended(edits), review_options(state)
+        unknown = not start.tree and not state.workspace  # git could not tell what is not committed
         passed = Pass(
             id=new_pass_id(ledger, int(start.at), start.head),
             started_at=_iso(start.at),
             head=start.head,
             tree="" if state.workspace else start.tree,
             branch=start.branch,
-            base=str(state.context.get(Key.WORKSPACE_BASE) or ""),
-            task=state.run_id,
-            caller="awf",
+            base=options.base,
+            task=options.task,
+            caller=options.caller,
+            mode=options.mode,
+            scope=options.scope,
+            target=options.target or start.branch or start.head[:12],
             round=visit,
             run=state.run_id,
             stage=stage.id,
             visit=visit,
-            ext={RECORD: {TREE_CHANGED: True}} if data.changed else {},
+            lens=str(_lens(stage)),
+            full_review=_full_review(state),
+            coded=sum(state.visits.get(one.id, 0) for one in state.workflow.stages if _writes_code(one)),
+            ext=({RECORD: {TREE_CHANGED: True}} if data.changed else {}) | ({TREE_UNKNOWN: True} if unknown else {}),
         )
+        findings = tuple(replace(finding, lens=_lens(stage)) for finding in report.findings)
+        report = replace(report, findings=findings)
         respond = partial(self._answer_events, stage, visit, state, [*said, *report.rulings], at, pass_id=passed.id)
         return ingest([report], ledger, passed, root, self._environ, _iso(at), respond)
 
@@ -339,6 +367,9 @@ class RunFindings:
         return reviewer_events(said, ledger, by=reviewer_of(stage), pass_id=pass_id, **given)
 
     def _start(self, stage: BaseStage, visit: int, state: State, at: float) -> ReviewStart:
+        if not is_asked_for_findings(stage):  # its failure is recognised by its name
+            checkout = read_checkout(_directory(state), self._environ)
+            return ReviewStart(at, checkout.head, checkout.branch, "")
         # Without a tree findings are recognised by their text.
         taken = self._snapshots.take(_directory(state), review_start(stage.id, visit, state))
         return ReviewStart(at, taken.head, taken.branch, taken.tree)
@@ -383,11 +414,22 @@ class RunFindings:
 
     def _verdict(self, result: IngestResult) -> Iterator[Operation]:
         ledger = self.ledger()
-        yield Set(ReviewKey.VERDICT, str(ledger_verdicts(ledger, result.passed).after_verification))
+        yield Set(ReviewKey.VERDICT, str(review_of(ledger, result.passed).verdicts.after_verification))
         seen = set(result.passed.finding_ids)
         found = [finding for finding in ledger if finding.id in seen and finding.state.needs_attention]
         if file_verdict([finding for finding in found if not finding.pre_existing]) is Verdict.ABORT:
             yield Hold(HOLD_REASON)
+
+    def _count(self, state: State, context: Context) -> Iterator[Operation]:
+        """How many findings of this run are open, and how many each stage wants to be fixed, if that changed."""
+        found = open_findings(self.ledger(), state.run_id)
+        wanted = [finding for finding in found if finding.fixable]
+        stages = Counter(
+            stage for finding in wanted for stage in {vote.stage for vote in finding.votes if vote.run == state.run_id}
+        )
+        counts = {"open": len(found), "to_be_fixed": len(wanted), "stages": dict(sorted(stages.items()))}
+        if counts != context.get(ReviewKey.OPEN, NOTHING_OPEN):
+            yield Set(ReviewKey.OPEN, counts)
 
     def _stall_signal(self, state: State, context: Context) -> Iterator[Operation]:
         """Why another round would not help, if that changed."""
@@ -398,11 +440,15 @@ class RunFindings:
 
 
 def assess(result: IngestResult) -> Assessment:
-    """The status of a stage by what it found. One item that cannot be read fails it."""
+    """The status of a stage by what it found. One item that cannot be read fails it, and so does a BLOCK.
+
+    Advice, what is left to people, and what existed before fail no review.
+    """
     counting = [finding for finding in result.findings if finding.fixable]
     unread = [item for item in result.passed.entries if item.disposition is Disposition.REJECTED]
-    failed = unread or not result.passed.coverage.complete
-    reasons = []
+    rejections = [said for said in result.passed.reviewer_verdicts if said.verdict == BLOCK]
+    failed = unread or rejections or not result.passed.coverage.complete
+    reasons = [f"{said.reviewer} rejects the change: {said.argument or 'no reason given'}" for said in rejections]
     if counting:
         must, first = sum(finding.gate.value is Gate.MUST for finding in counting), counting[0]
         where = f" ({first.location.path_line})" if first.location and first.location.start else ""
@@ -428,6 +474,20 @@ def _withdraw_verdict(stage: BaseStage, outcome: Outcome, context: Context) -> I
     silent = outcome.failure is not None and outcome.failure.kind in NOTHING_SAID
     if silent and is_reporting(stage) and context.get(ReviewKey.VERDICT) in (Verdict.PASS, Verdict.WARN):
         yield Delete(ReviewKey.VERDICT)
+
+
+def _lens(stage: BaseStage) -> Lens:
+    return stage.lens if isinstance(stage, LlmStage) else Lens.CODE_REVIEW
+
+
+def _full_review(state: State) -> tuple[str, ...]:
+    """The reviews of a workflow that looks at the change through several lenses; none for any other."""
+    stages = [stage for stage in state.workflow.stages if is_structured_review(stage)]
+    return tuple(stage.id for stage in stages) if len(set(map(_lens, stages))) > 1 else ()
+
+
+def _writes_code(stage: BaseStage) -> bool:
+    return isinstance(stage, LlmStage) and may_write(stage) and not is_review(stage)
 
 
 def _directory(state: State) -> Path:

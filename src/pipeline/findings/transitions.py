@@ -1,12 +1,14 @@
 """What a pass makes of findings once it is known which are which: the ledger events it asks for.
 
-Nothing is ever fixed because nobody mentioned it, and nothing is dismissed, reopened or fixed by a doubtful match: such
-a draft is a new finding that names the one it may be.
+A finding is fixed when all who reported it looked again and no longer do: a tool in any complete run, a reviewer in the
+same run and after code was written. Any other silence proves nothing. Nothing is dismissed, reopened or fixed by a
+doubtful match: such a draft is a new finding that names the one it may be.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Any
 
 from pipeline.findings.events import (
@@ -19,8 +21,10 @@ from pipeline.findings.events import (
     Pass,
     ReportedAgain,
     StateChanged,
+    VotesWithdrawn,
 )
 from pipeline.findings.fingerprints import (
+    OURS,
     VERDICT,
     FindingSources,
     SourceFile,
@@ -35,7 +39,7 @@ from pipeline.findings.fingerprints import (
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger, joined_to
 from pipeline.findings.linemap import LineMap
 from pipeline.findings.match import Match, Matching, quotes_no_code
-from pipeline.findings.merge import Decisions, rank
+from pipeline.findings.merge import Decisions, promote, rank
 from pipeline.findings.model import (
     MAY_BE,
     UNREADABLE,
@@ -50,6 +54,7 @@ from pipeline.findings.model import (
     Link,
     Location,
     Observed,
+    PassId,
     Vote,
 )
 
@@ -63,6 +68,8 @@ _REPORTED_FIELDS = (
     *("category", "severity", "confidence", "autofix_class", "owner", "agreement", "pre_existing"),
 )
 _FLAGS = ("requires_verification", "system_breaking")  # one report that says so is enough
+Checked = Mapping[str, frozenset[str] | None]
+"""By reviewer, the tool's ids of what it checked; None is everything."""
 _IDENTITY = frozenset({"fingerprints", "aliases", "sources", "locations"})
 
 
@@ -85,13 +92,19 @@ def dismissed_drafts(ledger: Ledger, matches: Iterable[Match], drafts: Sequence[
 
 
 def transitions(
-    ledger: Ledger, matching: Matching, decisions: Decisions, passed: Pass, at: str, code: "CodeState"
+    ledger: Ledger,
+    matching: Matching,
+    decisions: Decisions,
+    passed: Pass,
+    at: str,
+    code: "CodeState",
+    checked: Checked = MappingProxyType({}),
 ) -> tuple[list[LedgerEvent], dict[int, Finding]]:
     """The events of a pass, and by draft its finding as the pass reports it: of a cluster the leader.
 
     A draft below the gate raises nothing and changes nothing, but what it is about counts as reported.
     """
-    work = _PassEvents(ledger, decisions, passed, at, code)
+    work = _PassEvents(ledger, decisions, passed, at, code, checked)
     work.report_again(matching.matches)
     doubtful = {one.draft: one for one in matching.doubtful}
     work.raise_new([index for index in matching.new if decisions.is_kept(index)], doubtful)
@@ -105,9 +118,12 @@ def transitions(
 class _PassEvents:
     """The events of one pass, as they come up."""
 
-    def __init__(self, ledger: Ledger, decisions: Decisions, passed: Pass, at: str, code: "CodeState") -> None:
+    def __init__(
+        self, ledger: Ledger, decisions: Decisions, passed: Pass, at: str, code: "CodeState", checked: Checked
+    ) -> None:
         self.ledger, self.decisions, self.passed, self.at, self.code = ledger, decisions, passed, at, code
-        self.scope = ReviewScope.of(passed.coverage)
+        self.scope, self.checked = ReviewScope.of(passed.coverage), checked
+        self.clean = not any(decisions.is_kept(index) for index in range(len(decisions.drafts)))
         self.events: list[LedgerEvent] = []
         self.found: dict[int, Finding] = {}  # by draft; of a cluster the leader
 
@@ -133,7 +149,8 @@ class _PassEvents:
                 note = f"re-raised, suppressed: {known.state}"
                 self._reported(known, _identity(known, draft), one, draft.votes, note)
             else:
-                self._reported(known, _updates(known, draft), one, draft.votes)
+                again = replace(known, votes=(*known.votes, *draft.votes)).failures
+                self._reported(known, _updates(known, draft), one, draft.votes, again)
             if not dismissed:
                 self._change_state(whole, known, draft)
 
@@ -166,12 +183,26 @@ class _PassEvents:
     def not_reported(self, known: Finding) -> None:
         """Record that a known finding was not reported by a pass that would have reported it.
 
-        A fix is claimed for one whose lines have changed, and a look proposed at one that is absent and gone.
+        It is fixed if everybody who reported it withdraws it. Else a fix is claimed for one whose lines have changed,
+        and a look proposed at one that is absent and gone.
         """
         path = self.code.path_now(known)
-        if known.state is FindingState.VERIFIED_FIXED or joined_to(known) or not self.scope.expects(known, path):
+        if known.state is FindingState.VERIFIED_FIXED or joined_to(known) or not self.scope.looked_at(known, path):
+            return
+        # Reviewers are asked not to raise what was dismissed: their silence takes nothing back.
+        sources = () if known.state.dismissed else known.sources
+        withdrawn = tuple(name for name in sources if self._withdraws(name, known))
+        closed = bool(withdrawn) and len(withdrawn) == len(known.sources) and known.state.needs_attention
+        if withdrawn and not closed:
+            note = self._silence(withdrawn)
+            event = VotesWithdrawn(at=self.at, id=known.id, pass_id=self.passed.id, reviewers=withdrawn, note=note)
+            self.events.append(event)
+        if not closed and not self.scope.expects(known, path):
             return
         self.events.append(NotReported(at=self.at, id=known.id, pass_id=self.passed.id))
+        if closed:
+            self._set_state(known, FindingState.VERIFIED_FIXED, self._silence(withdrawn), Actor.REVALIDATE)
+            return
         if known.unreadable and known.state.active:
             # Its source has now given a whole answer: that of a tool is proof, that of a reviewer a claim.
             tool = any(vote.tool for vote in known.votes)
@@ -186,6 +217,31 @@ class _PassEvents:
         elif known.state is FindingState.FIX_CLAIMED and proposed and absent == ABSENT:
             note = "absent twice and its text is gone; propose verify"
             self._set_state(known, FindingState.FIX_CLAIMED, note)
+
+    def _withdraws(self, reviewer: str, known: Finding) -> bool:
+        """Whether the silence of one who reported a finding takes that back.
+
+        That of a tool does if it checked the same thing; that of a reviewer if it reported the finding in this run and
+        code was written since.
+        """
+        if self.scope.answered is None or reviewer not in self.scope.answered:
+            return False
+        last = next((vote for vote in reversed(known.votes) if vote.reviewer == reviewer), None)
+        if last and last.tool:
+            ids = self.checked.get(reviewer)
+            own = {value for name, value in known.fingerprints.items() if name not in OURS}
+            return ids is None or (not ids.isdisjoint(own) if own else self.clean)
+        seen = self.ledger.passes.get(PassId(last.pass_id)) if last else None
+        if seen is None or not seen.run or seen.run != self.passed.run:
+            return False
+        return seen.coded is not None and self.passed.coded is not None and seen.coded < self.passed.coded
+
+    def _silence(self, reviewers: Sequence[str]) -> str:
+        """Why a finding is withdrawn."""
+        if not self.passed.stage:
+            return f"{', '.join(reviewers)} no longer reports it"
+        result = "passed" if self.clean else "no longer reported it in"
+        return f"{self.passed.stage} {result} visit {self.passed.visit}"
 
     def _reported(
         self, known: Finding, new: Mapping[str, Any], one: Match, votes: Iterable[Vote] = (), note: str = ""
@@ -223,6 +279,8 @@ class _PassEvents:
                 by = known.attempts[-1].by if known.attempts else ""
                 attempt = FixAttempt(run=self.passed.run, round=self.passed.round, by=by, outcome="not_fixed")
                 self.events.append(FixAttempted(at=self.at, id=known.id, attempt=attempt))
+            case FindingState.VERIFIED_FIXED if known.failing_stage:  # perhaps for another reason
+                self._set_state(known, FindingState.REOPENED, "it fails again")
             case FindingState.VERIFIED_FIXED:
                 self._set_state(known, FindingState.REOPENED, "regression: it was fixed, and it is back")
                 self._blame(known.id, draft, "this fix wrote its lines")
@@ -230,8 +288,8 @@ class _PassEvents:
                 reason = _reopening_reason(known, reported, draft, self.at)
                 self._set_state(known, FindingState.REOPENED, reason)
 
-    def _set_state(self, known: Finding, state: FindingState, note: str) -> None:
-        by, pass_id = Actor.ORCHESTRATOR, self.passed.id
+    def _set_state(self, known: Finding, state: FindingState, note: str, by: Actor = Actor.ORCHESTRATOR) -> None:
+        pass_id = self.passed.id
         self.events.append(StateChanged(at=self.at, id=known.id, state=state, by=by, note=note, pass_id=pass_id))
 
     def _blame(self, id: FindingId, draft: Finding, note: str) -> None:
@@ -271,6 +329,12 @@ def _updates(known: Finding, draft: Finding) -> dict[str, Any]:
     fields = {name: value for name in _REPORTED_FIELDS if (value := getattr(draft, name)) not in (None, "", ())}
     fields |= {name: True for name in _FLAGS if getattr(draft, name)}
     fields |= {"gate": draft.gate} if known.gate.by == draft.gate.by else {}
+    runs = {vote.run for vote in draft.votes} - {""}
+    others = {vote.reviewer for vote in known.votes if vote.run in runs}.intersection(known.sources)
+    agreeing = others.union(draft.sources)
+    if runs and len(agreeing) > draft.agreement:  # with reviewers of other stages of the run
+        fields["agreement"] = len(agreeing)
+        fields |= {"confidence": promote(draft.confidence, len(agreeing))} if draft.agreement < 2 else {}
     if known.unreadable and not draft.unreadable:
         fields["ext"] = {name: value for name, value in known.ext.items() if name != UNREADABLE}
     else:
@@ -344,17 +408,21 @@ class ReviewScope:
         folders = (str(folder) for folder in PurePosixPath(path).parents)
         return self.paths is None or path in self.paths or any(folder in self.paths for folder in folders)
 
+    def looked_at(self, finding: Finding, path: str) -> bool:
+        """Whether the pass looked where a finding is, or was."""
+        before = finding.location.path if finding.location else ""
+        return self.covers(path or before) or self.covers(before)
+
     def expects(self, finding: Finding, path: str) -> bool:
         """Whether the pass would have reported a finding again: it looked there, and one who found it answered.
 
         Where tools reported it, all of them must have answered: a silent reviewer says nothing about a tool.
         """
-        before = finding.location.path if finding.location else ""
-        if not (self.covers(path or before) or self.covers(before)):
+        if not self.looked_at(finding, path):
             return False
         if self.answered is None or not finding.sources:
             return True
-        tools = {vote.reviewer for vote in finding.votes if vote.tool}
+        tools = {vote.reviewer for vote in finding.votes if vote.tool and vote.reviewer in finding.sources}
         return tools <= self.answered if tools else not self.answered.isdisjoint(finding.sources)
 
 
@@ -389,10 +457,17 @@ class CodeState:
         return next((self.fixes[place.path, line] for line in lines if (place.path, line) in self.fixes), None)
 
     def is_late(self, place: Location | None, passed: Pass, ledger: Ledger) -> bool:
-        """Whether an earlier pass of the same work covered these very lines and said nothing."""
+        """Whether a reviewer of this pass covered these very lines before, in the same work, and said nothing."""
         if place is None or place.start is None:
             return False
-        earlier = (one for one in ledger.passes.values() if one.id != passed.id and same_work(one, passed))
+        reviewers = passed.coverage.reviewers.keys()
+        earlier = (
+            one
+            for one in ledger.passes.values()
+            if one.id != passed.id
+            and same_work(one, passed)
+            and not (reviewers and reviewers.isdisjoint(one.coverage.reviewers))
+        )
         return any(self._covered_before(place, place.start, one, passed) for one in earlier)
 
     def _covered_before(self, place: Location, start: int, earlier: Pass, passed: Pass) -> bool:

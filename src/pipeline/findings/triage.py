@@ -18,7 +18,7 @@ from pipeline.findings.evidence import RepositoryFiles
 from pipeline.findings.fingerprints import WINDOW, evidence_digest, line_hash, read_source
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger, joined_to
 from pipeline.findings.linemap import GitHistory, line_maps
-from pipeline.findings.model import Actor, Finding, FindingId, FindingState, Gate, Link, Severity, Suppression
+from pipeline.findings.model import Actor, Finding, FindingId, FindingState, Gate, Link, PassId, Severity, Suppression
 from pipeline.findings.scales import RECORD_STATUS
 
 STATUSES = ("open", "false-positive", "wont-fix", "fixed")
@@ -246,7 +246,9 @@ def find_stale_dismissals(
         if code_is_gone(finding):
             yield StaleReason.CHANGED, "the code it was made for is gone"
         last = next((change for change in reversed(finding.history) if change.what in _SIGHTINGS), None)
-        if last and last.what == "absent":
+        by_tool = any(vote.tool for vote in finding.votes)
+        # In a run, reviewers are asked not to raise what was dismissed.
+        if last and last.what == "absent" and (by_tool or not ledger.passes[PassId(last.pass_id)].run):
             yield StaleReason.UNMATCHED, f"{last.pass_id} covered the file and did not report it"
 
     found = {finding.id: dict(reasons(finding)) for finding in ledger if finding.state.dismissed}

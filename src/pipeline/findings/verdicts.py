@@ -2,18 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 
 from pipeline.engine.outcome import Status
 from pipeline.findings.events import Coverage, Pass, ReviewerVerdict
-from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import AutofixClass, Category, Finding, Gate, ReportStatus, Severity
+from pipeline.findings.model import AutofixClass, Category, Finding, Gate, Severity
 
 BLOCK = "BLOCK"
 RECORD = "record"  # the key of a pass's `ext` with additional fields of its record
 TREE_CHANGED = "x_tree_changed"
-_NO_ANSWER = Coverage(reviewers={"": ReportStatus.MISSING})  # nothing was reviewed
 
 
 class Verdict(StrEnum):
@@ -59,18 +57,20 @@ def verdicts(
     said: Sequence[ReviewerVerdict] = (),
     *,
     fixes_applied: bool = False,
+    changed: bool = False,  # whether files changed while the reviewers worked
 ) -> Verdicts:
-    """The verdicts on some findings. Those that existed before the change do not count."""
+    """The verdicts on some findings. Those that existed before the change do not count. A BLOCK never passes."""
     own = [finding for finding in findings if not finding.pre_existing]
     active = [finding for finding in own if finding.state.active]
     unverified = [finding for finding in own if finding.state.needs_attention]
     complete = coverage is None or coverage.complete
+    rejected = any(one.verdict == BLOCK for one in said)
     verdict, after_verification = file_verdict(active), file_verdict(unverified)
-    if not complete:
+    if not complete or rejected:
         verdict, after_verification = at_least_fail(verdict), at_least_fail(after_verification)
     if any(finding.gate.value is Gate.MUST for finding in unverified):
         shipping = Shipping.BLOCK_ON_MUSTS
-    elif not complete or any(one.verdict == BLOCK for one in said):
+    elif not complete or rejected or changed:
         shipping = Shipping.BLOCK_ON_REJECTION
     else:
         shipping = Shipping.SHIP
@@ -79,19 +79,14 @@ def verdicts(
         verdict=verdict,
         after_verification=after_verification,
         shipping=shipping,
-        readiness=_readiness(unverified, fixes_applied=fixes_applied) if complete else Readiness.NOT_READY,
+        readiness=(
+            _readiness(unverified, fixes_applied=fixes_applied)
+            if complete and not rejected and not changed
+            else Readiness.NOT_READY
+        ),
         complete=complete,
         summary={"blocker" if one is Severity.CRITICAL else str(one): counts[one] for one in Severity},
     )
-
-
-def ledger_verdicts(ledger: Ledger, passed: Pass | None = None) -> Verdicts:
-    """The verdicts on all findings, given who answered in a pass, or in the last one; incomplete without any pass."""
-    last = passed or ledger.last
-    found = verdicts(ledger, ledger.coverage(passed) or _NO_ANSWER, last.reviewer_verdicts if last else ())
-    if last and tree_changed(last) and found.shipping is Shipping.SHIP:
-        return replace(found, shipping=Shipping.BLOCK_ON_REJECTION)
-    return found
 
 
 def tree_changed(passed: Pass) -> bool:

@@ -197,7 +197,9 @@ def condition_label(tree: Tree, source: str) -> str:
             return _comparison_label(operator, left, right, source)
         case FunctionCall(Function.EXISTS, argument):
             return f"{sanitize_line(argument or '')} exists"
-        case FunctionCall(Function.OUTCOME | Function.VISITS | Function.FINDINGS as function, argument):
+        case FunctionCall(
+            Function.OUTCOME | Function.VISITS | Function.FINDINGS | Function.REPORTS as function, argument
+        ):
             name = function.value
             return name if argument in (None, source) else f"{sanitize_line(argument or '')} {name}"
         case FunctionCall(function, argument):

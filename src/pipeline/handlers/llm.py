@@ -89,7 +89,10 @@ class AgentDefaults:
 
 
 class LlmHandler:
-    """Asks an agent, and a second time if a review's answer cannot be read. Then both answers count."""
+    """Asks an agent, and again if a review's answer cannot be read or a plugin wants a second look.
+
+    Then all answers count.
+    """
 
     def __init__(
         self,
@@ -100,6 +103,7 @@ class LlmHandler:
         defaults: AgentDefaults = AgentDefaults(),  # noqa: B008 - it is frozen
         read_answer: ReadAnswer = lambda *_: None,
         answer_format: Callable[[LlmStage], str] = lambda _: "",
+        second_look: Callable[[Job, Outcome], str] = lambda *_: "",
     ) -> None:
         self._choose_backend = choose_backend
         self._summary = summary
@@ -108,6 +112,7 @@ class LlmHandler:
         self._defaults = defaults
         self._read_answer = read_answer
         self._answer_format = answer_format
+        self._second_look = second_look
         self._quota_resets: dict[tuple[str, str | None], float] = {}  # by agent and model
 
     async def run(self, job: Job) -> Outcome:
@@ -126,7 +131,13 @@ class LlmHandler:
         results = [await self._ask(backend, request, job)]
         outcome = self._judge(job, stage, results, backend.name)
         if outcome.failure and outcome.failure.kind is FailureClass.PROTOCOL:
-            request = _second_request(request, results[0].session, outcome.reason, self._answer_format(stage))
+            unread = outcome.reason
+            wish = STATUS_REQUEST if unread == _NO_STATUS else REPEAT_REQUEST.format(problem=unread)
+            request = _second_request(request, results[-1].session, wish, self._answer_format(stage))
+            results.append(await self._ask(backend, request, job))
+            outcome = self._judge(job, stage, results, backend.name)
+        if is_review(stage) and not outcome.failure and (wish := self._second_look(job, outcome)):
+            request = _second_request(request, results[-1].session, wish, self._answer_format(stage))
             results.append(await self._ask(backend, request, job))
             outcome = self._judge(job, stage, results, backend.name)
 
@@ -181,11 +192,8 @@ class LlmHandler:
         return judge_results(stage, results, backend, assessment, job.elapsed())
 
 
-def _second_request(
-    first: AgentRequest, session: AgentSession | None, problem: str, answer_format: str
-) -> AgentRequest:
-    """Ask again for an answer that can be read: in the agent's session, or with the whole prompt if it keeps none."""
-    wish = STATUS_REQUEST if problem == _NO_STATUS else REPEAT_REQUEST.format(problem=problem)
+def _second_request(first: AgentRequest, session: AgentSession | None, wish: str, answer_format: str) -> AgentRequest:
+    """Ask again: in the agent's session, or with the whole prompt if it keeps none."""
     prompt = f"{wish}\n{answer_format}" if session else first.prompt + wish
     return first._replace(prompt=prompt, artifacts=first.artifacts / SECOND_ANSWER, session=session)
 

@@ -186,8 +186,10 @@ def totals_text(progress: RunProgress, now: float) -> str:
     """What the run has used so far, in one line."""
     began = now if progress.began is None else progress.began
     parts = [plural(progress.stages, "stage"), format_duration(now - began)]
-    if progress.outstanding:
-        parts.append(f"{plural(progress.outstanding, 'report')} outstanding")
+    if progress.findings:
+        parts.append(plural(progress.findings, "open finding"))
+    elif progress.reports:
+        parts.append(plural(progress.reports, "open report"))
     return " · ".join([*parts, *_usage_parts(*progress.usage())])
 
 

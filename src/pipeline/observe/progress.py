@@ -86,7 +86,7 @@ def _event_text(event: Event) -> str | None:
         case EventKind.STAGE_ERRORED:
             return _columns("error", format_duration(data.get("duration", 0.0)), reason)
         case "findings_changed":  # of the findings plugin
-            return f"{plural(data.get('outstanding', 0), 'report')} outstanding"
+            return f"{plural(data.get('findings', 0), 'open finding')}, {plural(data.get('reports', 0), 'open report')}"
         case EventKind.HUMAN_ASKED:
             return "asks a person"
         case EventKind.HUMAN_ANSWERED:

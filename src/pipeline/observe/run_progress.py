@@ -67,7 +67,8 @@ class RunProgress:
     running: dict[tuple[str, int], RunningVisit] = field(default_factory=dict)
     new_lines: list[ProgressLine] = field(default_factory=list)
     until: float | None = None  # when a paused run continues by itself
-    outstanding: int = 0  # reports
+    reports: int = 0  # open ones
+    findings: int = 0  # open ones
     tokens: int = 0
     cost: float = 0.0
     stages: int = 0
@@ -95,14 +96,14 @@ class RunProgress:
             case EventKind.STAGE_COMPLETED | EventKind.STAGE_FAILED | EventKind.STAGE_ERRORED:
                 self._end_visit(event)
             case "findings_changed":  # of the findings plugin
-                self.outstanding = int(event.data.get("outstanding", 0))
+                self._count(event)
             case EventKind.PLUGIN_FAILED:
                 plugin, hook, error = (event.data.get(name, "") for name in ("plugin", "hook", "error"))
                 self.new_lines.append(ProgressLine(LineMark.WARNING, text=f"plugin {plugin} failed in {hook}: {error}"))
         self.until = event.data.get("until") if event.event is EventKind.RUN_PAUSED else None
         if event.event in _RUN_ENDS:
             self.running.clear()
-            self.outstanding = int(event.data.get("outstanding", self.outstanding))
+            self._count(event)
 
     def take_lines(self) -> list[ProgressLine]:
         """The lines since the last call."""
@@ -118,6 +119,10 @@ class RunProgress:
         """The running visits; a parallel stage only while none of its branches runs."""
         branches = [visit for visit in self.running.values() if not visit.is_parallel]
         return branches or list(self.running.values())
+
+    def _count(self, event: Event) -> None:
+        self.reports = int(event.data.get("reports", self.reports))
+        self.findings = int(event.data.get("findings", self.findings))
 
     def _add_header(self, event: Event) -> None:
         resumed = " resumed" if event.event is EventKind.RUN_RESUMED else ""

@@ -80,6 +80,11 @@ def read_answer(job: Job, answers: Sequence[str]) -> Assessment | None:
 
 
 @hookspec
+def second_look(job: Job, outcome: Outcome) -> str | None:
+    """What to ask a review once more before its outcome counts. Both answers are read together."""
+
+
+@hookspec
 def read_report(job: Job, report: Path) -> Assessment | None:
     """What the report of a tool stage says, if this plugin reads its format."""
 
@@ -101,7 +106,7 @@ def worklist(job: Job) -> Worklist | None:
 
 @hookspec
 def expression_functions() -> Mapping[str, ExpressionFunction]:
-    """The functions behind `findings()` and `verdict()` in conditions, and behind the `stalled` signal of loops.
+    """The functions behind `findings()`, `reports()` and `verdict()` in conditions, and the `stalled` signal of loops.
 
     Each takes the context and the argument of the call. It must depend on nothing else. The value of a signal is its
     reason; an empty one means no signal.

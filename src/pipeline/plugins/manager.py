@@ -128,6 +128,10 @@ class PluginManager:
         found: Assessment | None = self._first("read_answer", Assessment, job=job, answers=answers)
         return found
 
+    def second_look(self, job: Job, outcome: Outcome) -> str:
+        """Return what a review is asked once more before its outcome counts; nothing if no plugin asks."""
+        return self._first("second_look", str, job=job, outcome=outcome) or ""
+
     def read_report(self, job: Job, report: Path) -> Assessment:
         """Return what the report of a tool says; a report that no plugin can read is a problem."""
         found = self._first("read_report", Assessment, job=job, report=report)

@@ -288,8 +288,8 @@ def _fence_all(text: str) -> str:
 
 
 def _whole_iteration(report: StageReport) -> str:
-    """An earlier iteration in full; nothing if it gave no response."""
-    if not (text := sanitize(report.response)):
+    """An earlier iteration in full; nothing if it gave no response, or one that is listed finding by finding."""
+    if report.response != report.full_response or not (text := sanitize(report.response)):
         return ""
     visit = f"Visit {report.iteration}" if report.iteration is not None else "Before"
     return f"{visit}: {one_line(report.reason, _EARLIER_REASON_LENGTH) or 'no reason given'}\n\n{fence(text)}"

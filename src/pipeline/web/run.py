@@ -4,7 +4,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
@@ -16,6 +16,7 @@ from pipeline.app.history import AttemptEnd, RunNote, VisitRecord, running_visit
 from pipeline.app.overview import resume_commands
 from pipeline.app.store import PendingQuestion, find_question, load_records
 from pipeline.app.workspace_diff import WorkspaceDiff, diff_run
+from pipeline.engine.ports import HumanAnswer
 from pipeline.engine.state import RunStatus, State
 from pipeline.graph.chart import Arrow, ArrowKey
 from pipeline.graph.svg import RunOverlay, StageMark, draw_run, place_chart
@@ -40,7 +41,7 @@ def run(request: Request) -> Response:
     query, part = request.query_params, request.query_params.get("part", "")
     snapshot = store.run(run_id, parse_number(query.get("at", "")))
     if wants_json(request):
-        return JSONResponse(asdict(snapshot.overview()))
+        return JSONResponse(snapshot.overview().as_json())
     values: dict[str, Any] = {"run": snapshot, "state": snapshot.state}
     if part in ("", "status"):  # of the run as it is now, whichever record the rest of the page shows
         current = snapshot if snapshot.is_latest else store.run(run_id)
@@ -82,6 +83,7 @@ class GateView:
     pending: PendingQuestion | None  # None for a triage stage, which goes through findings
     changes: WorkspaceDiff
     patch: list[tuple[str, str]]  # the kind and the text of each line
+    decided: HumanAnswer | None = None  # what was decided in a triage, and no process has picked up yet
 
 
 def read_gate(store: ServedStore, snapshot: RunSnapshot, redactor: Redactor) -> GateView | None:
@@ -89,15 +91,17 @@ def read_gate(store: ServedStore, snapshot: RunSnapshot, redactor: Redactor) -> 
     state = snapshot.state
     if state.status.final or not waits_for_person(state.stage):
         return None
-    pending = None
-    if not isinstance(state.stage, TriageStage):
-        with store.open() as runs, store.open_journal() as journal:
-            mailbox = MemoryMailbox() if runs.connection_problem() else runs.mailbox  # it cannot be read now
+    pending = decided = None
+    with store.open() as runs, store.open_journal() as journal:
+        mailbox = MemoryMailbox() if runs.connection_problem() else runs.mailbox  # it cannot be read now
+        if isinstance(state.stage, TriageStage):
+            decided = mailbox.answer(state.run_id, *state.cursor)
+        else:
             pending = find_question(load_records(journal, state.run_id), mailbox)
-        if pending is None:  # something else comes first, such as a limit
-            return None
+    if pending is None and not isinstance(state.stage, TriageStage):  # something else comes first, such as a limit
+        return None
     changes = diff_run(state, snapshot.history.created.head, os.environ, store.directory)
-    return GateView(pending, changes, list(_patch_lines(redactor.text(changes.patch))))
+    return GateView(pending, changes, list(_patch_lines(redactor.text(changes.patch))), decided)
 
 
 def _patch_lines(patch: str) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,5 @@
 """The runs of a store: newest first, by status and words, a hundred a page."""
 
-from dataclasses import asdict
 from itertools import islice
 
 from starlette.requests import Request
@@ -24,7 +23,7 @@ def runs(request: Request) -> Response:
     found = list(islice(matching, start, start + PAGE_SIZE + 1))  # no more runs are read than that takes
     rows, more = found[:PAGE_SIZE], len(found) > PAGE_SIZE
     if wants_json(request):
-        return JSONResponse({"runs": [{**asdict(run), "rounds": rounds} for run, rounds in rows], "more": more})
+        return JSONResponse({"runs": [{**run.as_json(), "rounds": rounds} for run, rounds in rows], "more": more})
     values = {
         "rows": rows,
         "more": more,

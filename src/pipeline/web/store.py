@@ -22,7 +22,7 @@ from pipeline.engine.ports import Journal, JournalEntry, JournalError
 from pipeline.engine.records import AnyRecord
 from pipeline.engine.state import RunStatus, State
 from pipeline.errors import AwfError
-from pipeline.findings.ledger import Ledger, apply_line
+from pipeline.findings.ledger import Ledger, apply_line, open_findings_by_run
 from pipeline.findings.model import Finding
 from pipeline.findings.rounds import Round, rounds
 from pipeline.findings.views import records, verdict_file
@@ -45,6 +45,7 @@ class RunSnapshot:
     history: RunHistory
     head: int  # the number of the run's last record
     driven: bool | None  # whether a process or worker drives the run; None if that is unknown
+    findings: tuple[Finding, ...] = ()  # the open ones, as of now
 
     @property
     def state(self) -> State:
@@ -64,7 +65,7 @@ class RunSnapshot:
 
     def overview(self) -> RunOverview:
         """The run on one screen."""
-        return overview_of(self.history, driven=self.driven)
+        return overview_of(self.history, self.findings, driven=self.driven)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,20 +115,22 @@ class StoreReader:
 
     def run(self, run_id: str, at: int | None = None) -> RunSnapshot:
         """A run as it is now, or after record `at`; the first or last record where there is no such number."""
+        findings = tuple(self._open_findings(run_id).get(run_id, ()))
         with self.open() as store, self.open_journal() as journal:
             if at is not None:
                 head = journal.last(run_id).seq
                 position = min(max(at, 1), head)
                 if position < head:
                     earlier = takewhile(lambda entry: entry.seq <= position, journal.entries(run_id))
-                    return RunSnapshot(_extend(None, earlier).build(), head, driven=True)
+                    return RunSnapshot(_extend(None, earlier).build(), head, driven=True, findings=findings)
             with self._lock:
                 self._sync(journal)
                 history = self._read_history(journal, run_id)
-            return RunSnapshot(history, history.position, store.driven_status(run_id))
+            return RunSnapshot(history, history.position, store.driven_status(run_id), findings)
 
     def runs(self) -> Iterator[tuple[RunSummary, int]]:
         """Every run with the number of its review rounds, newest first; each is read when it is asked for."""
+        found = {} if self.cluster else self._open_findings()
         with self.open() as store, self.open_journal() as journal:
             with self._lock:
                 heads, generation = self._sync(journal), self.generation
@@ -137,6 +140,9 @@ class StoreReader:
                         return  # open pages load the new store
                     summary = self._read_summary(journal, run_id, heads[run_id])
                     count = len(self._rounds.get(run_id, ()))
+                if self.cluster:
+                    found = self._open_findings(run_id)
+                summary = replace(summary, findings=len(found.get(run_id, ())))
                 yield summary.resolve_status(store.driven_status), count
 
     def findings(self, run_id: str = "") -> FindingsView:
@@ -148,6 +154,12 @@ class StoreReader:
         """The review rounds of a run."""
         with self.open() as store, closing(store.ledger(run_id)) as journal:
             return self._ledger(run_id).read_rounds(journal, run_id)
+
+    def _open_findings(self, run_id: str = "") -> dict[str, list[Finding]]:
+        """The open findings by run; none where the ledger cannot be read, which the findings page reports."""
+        with suppress(JournalError), self.open() as store, closing(store.ledger(run_id)) as journal:
+            return self._ledger(run_id).read_open(journal)
+        return {}
 
     @cached_property
     def root(self) -> Path:
@@ -223,6 +235,7 @@ class LedgerReader:
         self._ledger = Ledger()
         self._position = 0  # the number of the last line that was read
         self._view: tuple[int, FileStamps, FindingsView] | None = None
+        self._open: tuple[int, dict[str, list[Finding]]] | None = None  # by run, and the position then
         self._unedited: FileStamps | None = ()  # the view files when none of them was edited
 
     def read_view(self, journal: Journal) -> FindingsView:
@@ -233,6 +246,14 @@ class LedgerReader:
             if self._view is None or self._view[:2] != (self._position, stamps):
                 self._view = (self._position, stamps, _build_view(self._snapshot(stamps)))
             return self._view[2]
+
+    def read_open(self, journal: Journal) -> dict[str, list[Finding]]:
+        """The open findings by run."""
+        with self._lock:
+            self._read_lines(journal)
+            if self._open is None or self._open[0] != self._position:
+                self._open = (self._position, open_findings_by_run(self._ledger))
+            return self._open[1]
 
     def read_rounds(self, journal: Journal, run_id: str) -> list[Round]:
         """The review rounds of a run."""

@@ -203,6 +203,7 @@ def test_what_a_pass_did() -> None:
         "moved": [ids[3]],
         "reopened": [ids[3]],
         "absent": [ids[5]],
+        "fixed": [],
     }
 
 

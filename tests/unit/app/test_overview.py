@@ -28,7 +28,7 @@ def summary_of(*records: AnyRecord, driven: bool | None = False) -> RunSummary:
 
 
 def overview(*records: AnyRecord, driven: bool | None = False) -> RunOverview:
-    return overview_of(RunHistory.read(records), driven=driven)
+    return overview_of(RunHistory.read(records), (), driven=driven)
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,14 @@ def test_the_status_of_a_running_run_is_observed(*, driven: bool | None, status:
 
 
 def test_reports_are_counted_as_the_context_has_them() -> None:
-    """What was appended and not discarded is outstanding."""
+    """What was appended and not discarded is open; `outstanding` is an earlier name of the number."""
     append = ("append", "review.findings", REPORT)
     discard = ("discard", "review.findings", {"stageId": "build"})
     one = done("build", 1, "build", operations=(append, append))
-    assert summary_of(CREATED, one).outstanding == 2
-    assert overview(CREATED, one).findings[0] == {"stage": "build", "iteration": 1, "reason": "no tests"}
+    assert summary_of(CREATED, one).reports == summary_of(CREATED, one).as_json()["outstanding"] == 2
+    assert overview(CREATED, one).open_reports[0] == {"stage": "build", "iteration": 1, "reason": "no tests"}
     two = done("build", 2, "deploy", operations=(discard,))
-    assert summary_of(CREATED, one, two).outstanding == 0
+    assert summary_of(CREATED, one, two).reports == 0
 
 
 def test_a_run_that_cannot_be_replayed_is_still_listed() -> None:

@@ -307,8 +307,8 @@ class Shown(HTMLParser):
 def evil(text: str) -> RunReport:
     """A run with this text wherever a text can be."""
     made = report_on(run_records(reason=text, goal=text), summarize_review(ledger(text), "r1"))
-    outstanding = ({"stage": text, "iteration": 1, "reason": text},)
-    overview = replace(made.overview, workflow=text, reason=text, findings=outstanding)
+    reports = ({"stage": text, "iteration": 1, "reason": text},)
+    overview = replace(made.overview, workflow=text, reason=text, open_reports=reports)
     return replace(made, overview=overview, file=text)
 
 

@@ -11,6 +11,7 @@ from pipeline.app import workspace_diff
 from pipeline.app.workspace_diff import ReviewDiffs
 from pipeline.engine.context import Context
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
+from pipeline.engine.ports import Job
 from pipeline.engine.records import RunCreated
 from pipeline.engine.state import State, begin
 from pipeline.findings.git import TreeSnapshots
@@ -137,6 +138,29 @@ def test_the_base_of_a_workspace_comes_before_that_of_the_run(committed: State) 
     assert first_section(committed._replace(context=context)).endswith("Not known: no base is on record.")
     given = first_section(committed._replace(context=context), base=committed.head)
     assert f"Base commit: {committed.head[:12]}." in given
+
+
+@pytest.mark.parametrize(
+    ("visit", "status", "asked"),
+    [
+        (2, Status.SUCCESS, True),
+        (2, Status.PARTIAL_SUCCESS, True),
+        (2, Status.FAIL, False),
+        (3, Status.SUCCESS, False),
+        (4, Status.SUCCESS, True),
+    ],
+)
+def test_a_review_that_passes_by_a_part_of_the_change_is_given_all_of_it(
+    committed: State, visit: int, status: Status, *, asked: bool
+) -> None:
+    """0-52: before it counts as passed; every third visit has looked at the whole change."""
+    state = committed._replace(context=Context({"rev._reviewed": {"visit": 1, "tree": "1" * 40}}))
+    job = Job(REV, visit, 1, state, state.cwd, lambda _: None, lambda _: None)
+    text = review_diffs(state).second_look(job, Outcome(status=status))
+    assert (text is not None) is asked
+    assert not asked or "-one\n+two\n" in str(text)
+    first = job._replace(state=committed)
+    assert review_diffs(state).second_look(first, Outcome(status=status)) is None
 
 
 def test_without_a_commit_there_is_no_change(state: State) -> None:

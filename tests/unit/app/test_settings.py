@@ -17,6 +17,7 @@ from pipeline.app.settings import (
     LimitSettings,
     LoadedSettings,
     ProfileSettings,
+    ReviewSettings,
     Setting,
     SettingLevel,
     SettingOrigin,
@@ -300,6 +301,7 @@ def test_the_documented_file_is_read() -> None:
         "agent.claude.": AgentSettings,
         "acp.": AcpSettings,
         "limits.": LimitSettings,
+        "review.": ReviewSettings,
         "review.tool.ruff.": ToolSettings,
         "trust.": TrustSettings,
     }

@@ -26,6 +26,7 @@ from pipeline.findings.events import (
     ReportedAgain,
     RulingMade,
     StateChanged,
+    VotesWithdrawn,
     decode_event,
     encode_event,
 )
@@ -87,6 +88,9 @@ EVENTS: dict[str, st.SearchStrategy[LedgerEvent]] = {
         note=texts(),
     ),
     "missed": st.builds(NotReported, at=TIMES, id=IDS, pass_id=texts()),
+    "withdrawn": st.builds(
+        VotesWithdrawn, at=TIMES, id=IDS, pass_id=texts(), reviewers=st.lists(texts()).map(tuple), note=texts()
+    ),
     "turned": st.builds(
         StateChanged,
         at=TIMES,

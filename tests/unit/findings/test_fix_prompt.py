@@ -244,7 +244,7 @@ def test_the_shipped_fix_prompt_points_at_the_findings() -> None:
     )
 
 
-def test_the_shipped_status_prompt_names_the_markers() -> None:
-    """004-34: a reviewer ends with a status, and with a reason when it fails."""
-    text = (PROMPTS / "status.md").read_text()
+def test_a_shipped_status_review_is_told_the_markers() -> None:
+    """004-34: it ends with a status, and with a reason when it fails."""
+    text = (PROMPTS / "find-plan.md").read_text()
     assert all(marker in text for marker in ("[STATUS: success]", "[STATUS: fail]", "[FAILURE_REASON: "))

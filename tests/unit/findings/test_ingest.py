@@ -35,7 +35,7 @@ from pipeline.findings.model import (
     Suppression,
     UnreadableItem,
 )
-from pipeline.findings.views.verdict_file import review_id
+from pipeline.findings.reviews import review_id
 from pipeline.language.model import Lens
 
 HOSTILE = st.one_of(

@@ -14,12 +14,12 @@ from pipeline.findings.known import (
     HEADING,
     considered_section,
     findings_to_rule_on,
-    findings_to_verify,
     is_full_look,
     known_section,
 )
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import FindingState, Location, Suppression
+from pipeline.findings.reviews import claims_to_verify
 
 AT = "2026-06-01T00:00:00Z"
 
@@ -64,7 +64,7 @@ def test_a_verifying_review_is_given_every_claimed_fix() -> None:
     """0-33: of any run and reviewer."""
     states = (FindingState.OPEN, FindingState.FIX_CLAIMED, FindingState.REOPENED, FindingState.WONT_FIX)
     known = ledger(*(reported("rev", run="earlier", state=state) for state in states))
-    assert [one.number for one in findings_to_verify(known)] == [2, 3]
+    assert [one.number for one in claims_to_verify(known)] == [2, 3]
 
 
 def test_every_third_visit_is_a_full_look() -> None:
@@ -98,5 +98,6 @@ def test_dismissals_are_bounded_and_quoted() -> None:
 def test_a_dismissal_without_a_place_or_a_reason_is_shown(field: str) -> None:
     """0-50: a record of another store may have neither."""
     (finding,) = ledger(dismissed())
-    bare = replace(finding, **{field: () if field == "locations" else None})
+    gone: dict[str, Any] = {field: () if field == "locations" else None}
+    bare = replace(finding, **gone)
     assert "- #1 (" in considered_section(Ledger([FindingRaised(at=AT, finding=bare)]), ["src/a.py"], AT)

@@ -245,7 +245,10 @@ def test_a_verdict_is_a_string_or_none() -> None:
 def test_an_event_announces_how_many_reports_are_open() -> None:
     """Only after a commit that changed them."""
     one = EMPTY.apply([Append(ReviewKey.REPORTS, {"stageId": "a"})])
-    assert list(commit_events(EMPTY, one)) == [("findings_changed", {"outstanding": 1})]
+    counts = {"reports": 1, "findings": 0, "outstanding": 1}
+    assert list(commit_events(EMPTY, one)) == [("findings_changed", counts)]
+    two = one.apply([Set(ReviewKey.OPEN, {"open": 3, "to_be_fixed": 2, "stages": {"a": 2}})])
+    assert list(commit_events(one, two)) == [("findings_changed", {**counts, "findings": 3})]
     assert list(commit_events(one, one.apply([Set("x", 1)]))) == []
 
 

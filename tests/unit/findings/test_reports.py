@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, StatusSource
-from pipeline.findings.model import ReportStatus, ReviewerReport
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import PassId, ReportStatus, ReviewerReport, Severity
 from pipeline.findings.reports import (
     describe_faults,
-    missing_report,
+    plain_report,
     report_in_answers,
     report_in_file,
     with_failure,
@@ -20,6 +21,7 @@ from pipeline.language.model import FindingsFormat, LlmStage, ToolStage
 ROOT = Path("/project")
 REV = LlmStage(id="rev", prompt="x", auto_status=True)
 FIX = LlmStage(id="fix", prompt="x")
+TESTS = ToolStage(id="tests", command="false")
 LINT = ToolStage(id="lint", command="true", findings=FindingsFormat.SARIF)
 
 
@@ -100,19 +102,39 @@ def test_a_reviewer_without_its_report_is_missing(
 ) -> None:
     """Only reviews and tools that are asked for one owe it."""
     outcome = Outcome(status=Status.FAIL, failure=Failure(kind=kind, digest="no word"))
-    report = missing_report(stage, outcome, ())
+    report = plain_report(stage, "W", outcome, Ledger())
     assert report is not None
     assert (report.reviewer, report.status) == (stage.id, status)
-    assert missing_report(FIX, outcome, ()) is None
+    assert plain_report(FIX, "W", outcome, Ledger()) is None
 
 
-def test_a_reviewer_that_answers_in_prose_covers_nothing() -> None:
-    """It is no longer missing, and closes no finding."""
-    outcome = Outcome(status=Status.SUCCESS)
-    assert missing_report(REV, outcome, ()) is None
-    report = missing_report(REV, outcome, {"rev"})
+@pytest.mark.parametrize("stage", [REV, TESTS], ids=["review", "tool"])
+def test_a_failure_in_prose_is_one_finding_named_after_its_stage(stage: LlmStage | ToolStage) -> None:
+    """0-02: the reason is its title, the whole text its body, and it covers nothing else."""
+    outcome = Outcome(status=Status.FAIL, reason="it leaks", response="It leaks.\nBadly.")
+    report = plain_report(stage, "W", outcome, Ledger())
     assert report is not None
-    assert (report.status, report.covered) == (ReportStatus.EMPTY, ())
+    (one,) = report.findings
+    assert (report.status, report.covered) == (ReportStatus.RETURNED, ())
+    assert (one.title, one.impact, one.severity) == ("it leaks", "It leaks.\nBadly.", Severity.HIGH)
+    assert (one.tool_ids, one.by_tool) == ({"stage/v1": f"W/{stage.id}"}, stage is TESTS)
+
+
+@pytest.mark.parametrize("kind", [FailureClass.AGENT, FailureClass.INTERNAL, FailureClass.SPAWN_ERROR])
+def test_an_error_of_a_tool_is_not_a_finding(kind: FailureClass) -> None:
+    """0-02: nothing was checked, so nothing was found."""
+    outcome = Outcome(status=Status.FAIL, failure=Failure(kind=kind))
+    assert plain_report(TESTS, "W", outcome, Ledger()) is None
+
+
+def test_a_pass_in_prose_is_recorded_if_there_is_something_to_withdraw() -> None:
+    """0-03: an answer that was owed, or a finding that it reported."""
+    outcome, owing = Outcome(status=Status.SUCCESS), Ledger()
+    assert plain_report(REV, "W", outcome, owing) is None
+    owing.unanswered["rev"] = PassId("REV-1")
+    report = plain_report(REV, "W", outcome, owing)
+    assert report is not None
+    assert (report.status, report.covered) == (ReportStatus.EMPTY, None)
 
 
 def test_a_failed_review_without_findings_has_an_item() -> None:

@@ -155,15 +155,15 @@ def test_a_report_to_an_earlier_process_is_read_from_its_files(run: Run, name: s
     assert run.only().sources == ("lint",)
 
 
-def test_a_report_that_stays_unreadable_makes_no_pass(run: Run) -> None:
-    """6.6: reading it again after a crash gives the same result."""
+def test_a_failure_whose_report_stays_unreadable_is_a_finding(run: Run) -> None:
+    """0-02: the command failed, and that is kept whatever became of its report."""
     folder = run.store / "runs/r/lint/1"
     folder.mkdir(parents=True)
     (folder / "stdout.log").write_text("noise")
     failure = Failure(kind=FailureClass.EXIT_NONZERO, digest="bad")
     logs = {"stdout": "runs/r/lint/1/stdout.log"}
-    run.done(LINT, Outcome(status=Status.FAIL, failure=failure, logs=logs))
-    assert not run.ledger().passes
+    run.done(LINT, Outcome(status=Status.FAIL, reason="bad", failure=failure, logs=logs))
+    assert (run.only().title, run.only().fingerprints["stage/v1"]) == ("bad", "W/lint")
 
 
 def test_only_the_last_attempt_of_a_visit_counts(run: Run) -> None:
@@ -503,13 +503,11 @@ def refuse(*_paths: Any) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_run_without_structured_findings_does_not_read_the_ledger(run: Run) -> None:
-    """Most stages have no findings."""
+def test_a_stage_without_findings_does_not_read_the_ledger(run: Run) -> None:
+    """Most stages report nothing and answer nothing."""
     run.journal.append_ledger(["no event"])
     plugin = plugin_of(run)
-    outcome = Outcome(status=Status.FAIL, response="It is bad.", reason="bad")
-    (report,) = plugin.after_stage(REV, 1, outcome, run.context, run.state, NOW)
-    assert not isinstance(report, LedgerLine)
+    assert not list(plugin.after_stage(FIX, 1, Outcome(status=Status.SUCCESS), run.context, run.state, NOW))
     assert plugin.read_answer(run.job(REV, 1), ["It is bad."]) is None
     assert plugin.worklist(run.job(FIX, 1)).render(5000) == ""
     plugin.after_commit()

@@ -54,14 +54,22 @@ class Agent:
 
 
 def run_stage(
-    answers: Sequence[AgentResult], readings: dict[str, Assessment | None], stage: LlmStage = REVIEW
+    answers: Sequence[AgentResult],
+    readings: dict[str, Assessment | None],
+    stage: LlmStage = REVIEW,
+    second_look: Callable[[Job, Outcome], str] = lambda *_: "",
 ) -> tuple[Outcome, list[AgentRequest]]:
     """The outcome of a stage whose agent gives these answers, and the requests it got."""
     record = RunCreated(at=0.0, run_id="r", file="w", source=SOURCE, goal="g", cwd="/", version="0")
     job = Job(stage, 1, 1, begin(record), Path("/nowhere"), lambda _: None, lambda _: None)
     agent = Agent(answers)
     handler = LlmHandler(
-        lambda *_: agent, lambda _: "", lambda _: {}, lambda: 0.0, read_answer=lambda _, answers: readings[answers[-1]]
+        lambda *_: agent,
+        lambda _: "",
+        lambda _: {},
+        lambda: 0.0,
+        read_answer=lambda _, answers: readings[answers[-1]],
+        second_look=second_look,
     )
     outcome = asyncio.run(handler.run(job))
     assert isinstance(outcome, Outcome)
@@ -113,6 +121,25 @@ def test_an_unreadable_review_is_asked_for_again() -> None:
     assert again.startswith("Review it")
     assert "the review cannot be read: the return is cut off" in again
     assert STATUS_REQUEST not in again
+
+
+def test_a_review_is_asked_for_a_second_look() -> None:
+    """0-52: both answers are read, also after one that could not be; one that says no more is not a pass."""
+    readings: dict[str, Assessment | None] = {
+        "half": BROKEN,
+        "ok": GOOD,
+        "": GOOD,
+        "more": Assessment(Status.FAIL, "one"),
+    }
+    texts = [answered("half"), answered("ok"), answered("more")]
+    outcome, requests = run_stage(texts, readings, second_look=lambda _, seen: f"Look again: {seen.status}")
+    assert (outcome.status, outcome.reason) == (Status.FAIL, "one")
+    assert requests[2].prompt.endswith("Look again: success")
+    assert len({request.artifacts for request in requests}) == 3
+    silent, _ = run_stage([answered("ok"), answered("")], readings, second_look=lambda *_: "Look again")
+    assert silent.status is Status.ERROR
+    _, asked = run_stage([answered("work")], {}, WORK, second_look=lambda *_: "Look again")
+    assert len(asked) == 1
 
 
 def test_in_a_session_the_prompt_is_not_repeated() -> None:

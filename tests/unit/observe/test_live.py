@@ -19,7 +19,7 @@ HOSTILE = "\x1b[2J\x1b[5A日本語👩\u200d👧\u202e " + "x" * 500 + "\r\nlast
 
 def progress(running: int) -> RunProgress:
     shown = {(f"stage_{n}", 1): RunningVisit(f"stage_{n}", 1, 90.0, output=HOSTILE) for n in range(running)}
-    return RunProgress(began=0.0, running=shown, tokens=12_300, cost=0.4, outstanding=2, stages=7)
+    return RunProgress(began=0.0, running=shown, tokens=12_300, cost=0.4, reports=2, findings=3, stages=7)
 
 
 @pytest.mark.parametrize(("width", "height"), [(40, 10), (20, 4), (80, 24), (8, 2)])
@@ -34,7 +34,7 @@ def test_the_moving_lines_fit(width: int, height: int, running: int) -> None:
 def test_the_totals_are_last() -> None:
     """The last line shows stages, time, outstanding reports, tokens and cost."""
     last = list(frame_lines(progress(1), 100.0, 100, 30))[-1].plain
-    assert last == "  7 stages · 1m40s · 2 reports outstanding · 12.3k tokens · $0.40"
+    assert last == "  7 stages · 1m40s · 3 open findings · 12.3k tokens · $0.40"
 
 
 @pytest.mark.parametrize("width", [20, 40, 80])

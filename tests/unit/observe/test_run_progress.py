@@ -73,10 +73,11 @@ def test_a_choice_is_shown() -> None:
 
 
 def test_nothing_runs_after_the_end() -> None:
-    """A cancelled run has no running visit and keeps the number of outstanding reports."""
-    progress = progress_after((K.STAGE_STARTED, "a", 1, {}), (K.RUN_CANCELLED, "a", 1, {"outstanding": 2}))
+    """A cancelled run has no running visit and keeps the numbers of open reports and findings."""
+    counts = {"reports": 2, "findings": 3}
+    progress = progress_after((K.STAGE_STARTED, "a", 1, {}), (K.RUN_CANCELLED, "a", 1, counts))
     assert progress.visible_visits() == []
-    assert progress.outstanding == 2
+    assert (progress.reports, progress.findings) == (2, 3)
 
 
 def test_usage_counts_while_an_agent_runs() -> None:

@@ -105,7 +105,8 @@ def test_empty_pages_say_what_to_do(browser: Browser, store: Path) -> None:
 
 
 def test_edits_of_view_files_count(browser: Browser, root: Path) -> None:
-    """An edit of the verdict file counts as it does for the commands."""
+    """An edit of the verdict file, which is of the last review, counts as it does for the commands."""
+    review(root, *map(item, range(1, 6)))
     client = browser()
     assert client.get(f"{FINDINGS}?format=json").json()["total"] == 6
     file = root / ".code-review/review-latest.json"

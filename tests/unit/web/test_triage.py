@@ -1,6 +1,9 @@
 """Decisions about findings from the page."""
 
+import json
 import re
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +53,24 @@ def test_one_finding_is_decided_with_a_note(browser: Browser, root: Path) -> Non
     assert finding.suppression
     assert (finding.suppression.by, finding.suppression.reason) == ("user", "not worth it")
     assert "not worth it" in browser().get(f"{FINDINGS}/3").text
+
+
+def test_a_decision_is_handed_to_the_program_that_the_user_allows(
+    browser: Browser, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """0-39: as the command does it; a program that only the repository names is not run."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    command = [sys.executable, "-c", "open('given', 'w').close()"]
+    (root / ".wystack").mkdir()
+    (root / ".wystack/storage.json").write_text(json.dumps({"record.write": command}))
+    send(browser(), "triage", id="1", **DISMISS)
+    assert not (root / "given").exists()
+    settings = tmp_path / "home/.config/awf/config.kdl"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f"trust {{ record-write {json.dumps(shlex.join(command))} }}\n")
+    send(browser(), "triage", id="2", **DISMISS)
+    assert (root / "given").exists()
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, BinaryIO
 
 from pipeline.app.findings.ledger import Repository, open_ledger, timestamp
 from pipeline.app.findings.queries import VerdictSummary, summarize_verdict
+from pipeline.app.findings.review_report import ReportWritten
 from pipeline.errors import AwfError
+from pipeline.findings.answers import drop_conflicting_rulings, reviewer_events
 from pipeline.findings.events import (
     Disposition,
     FindingRaised,
@@ -24,19 +26,24 @@ from pipeline.findings.events import (
     ReportedAgain,
     StateChanged,
 )
+from pipeline.findings.evidence import named_places
 from pipeline.findings.formats import FORMATS, IMPORT_FORMATS, detect
 from pipeline.findings.formats.items import MAX_BYTES, malformed_report
+from pipeline.findings.git import TreeSnapshots, query_git
 from pipeline.findings.ingest import ingest, new_pass_id
 from pipeline.findings.ledger import Ledger, joined_to
-from pipeline.findings.model import FindingId, FindingState, RawFinding, ReviewerReport, UnreadableItem
+from pipeline.findings.model import Answer, FindingId, FindingState, RawFinding, ReviewerReport, UnreadableItem
+from pipeline.findings.review_options import ReviewOptions
+from pipeline.findings.reviews import claims_to_verify
 from pipeline.findings.triage import find_stale_dismissals
 from pipeline.language.model import Lens
 
 AUTO = "auto"
 STDIN = "-"
 CALLER = "awf findings import"
-Mode = Literal["full", "quick", "verify"]
-_CHANGES = ("new", "unchanged", "updated", "moved", "reopened", "absent")
+STAGE = "stage:"  # before the name of a reviewer that is a stage of a run
+_DEFAULTS = ReviewOptions(caller=CALLER)
+_CHANGES = ("new", "unchanged", "updated", "moved", "reopened", "absent", "fixed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +85,20 @@ def _read_file(name: str, stdin: BinaryIO, largest: int) -> ReportFile:
 
 
 def decode_files(
-    files: Iterable[ReportFile], root: Path, *, format: str, reviewer: str, lens: Lens | None
+    files: Iterable[ReportFile], root: Path, *, format: str, reviewer: str, lens: Lens | None, partial: bool = False
 ) -> Iterator[ReviewerReport]:
-    """The reports in files, one after another. Items of one reviewer are numbered through all of its files."""
+    """The reports in files, one after another. Items of one reviewer are numbered through all of its files.
+
+    A `partial` report says nothing about files that it does not name.
+    """
     counts = Counter[str]()
     for file in files:
         report = replace(_decode(file, format, reviewer, str(root)), file=file.stem or "stdin")
         if lens:
             report = replace(report, findings=tuple(replace(finding, lens=lens) for finding in report.findings))
+        if partial and report.covered is None:
+            named = (place.path for finding in report.findings for place in named_places(finding))
+            report = replace(report, covered=tuple(dict.fromkeys(named)))
         if before := counts[report.reviewer]:
             report = _renumber(report, before)
         counts[report.reviewer] += report.inputs
@@ -130,6 +143,7 @@ class ImportResult:
     problems: tuple[str, ...] = ()
     suggestion: str = ""
     stale: tuple[str, ...] = ()  # findings whose dismissal is stale
+    report: ReportWritten | None = None
 
     @property
     def dispositions(self) -> dict[str, int]:
@@ -152,7 +166,8 @@ class ImportResult:
             "unused": list(self.stale),
             "verdicts": self.verdict.as_json(),
             "reviewers": {name: str(status) for name, status in self.passed.coverage.reviewers.items()},
-            "problems": [*self.verdict.gaps, *self.problems],
+            "problems": [*self.verdict.gaps, *self.problems, *(self.report.problems if self.report else ())],
+            **({"report": self.report.path} if self.report else {}),
         }
 
 
@@ -161,24 +176,52 @@ def import_reports(
     store: Path,
     repository: Repository,
     now: datetime,
-    *,
-    task: str = "",
-    mode: Mode = "full",
+    options: ReviewOptions = _DEFAULTS,
 ) -> ImportResult:
-    """Make one pass of reports, record it and write the view files."""
+    """Make one pass of reports, record it and write the view files.
+
+    A verification without a claimed fix, or without a full review before it, raises AwfError and records nothing.
+    """
     at = timestamp(now)
+    taken = TreeSnapshots(repository.environment, store).take(repository.root)
+    base = _find_commit(options.base, repository) if options.base else ""
     with open_ledger(store, repository, now) as opened:
+        if options.mode == "verify":
+            if not claims_to_verify(opened.ledger):
+                help = "a verification checks findings that are fix_claimed or reopened; nothing was recorded"
+                raise AwfError("there is no claimed fix to verify", help=help)
+            if problem := opened.views.why_not_verifiable():
+                raise AwfError(problem, help="nothing was recorded")
         passed = Pass(
             id=new_pass_id(opened.ledger, int(now.timestamp()), repository.head),
             started_at=at,
             head=repository.head,
+            tree=taken.tree,
             branch=repository.branch,
-            task=task,
-            caller=CALLER,
-            mode=mode,
-            target=repository.branch or repository.head[:12],
+            base=base,
+            task=options.task,
+            caller=options.caller,
+            mode=options.mode,
+            scope=options.scope,
+            target=options.target or repository.branch or repository.head[:12],
         )
-        result = ingest(reports, opened.ledger, passed, repository.root, repository.environment, at)
+        rulings: dict[str, list[Answer]] = {}  # by reviewer
+
+        def keep_rulings() -> Iterator[ReviewerReport]:
+            for report in reports:
+                rulings.setdefault(report.reviewer, []).extend(report.rulings)
+                yield report
+
+        def respond(ledger: Ledger, reported: frozenset[str]) -> Iterator[LedgerEvent]:
+            for name, said in rulings.items():
+                if name.startswith(STAGE):  # a stage does not confirm its own fixes
+                    continue
+                kept = drop_conflicting_rulings(said, ledger, reported)
+                events = list(reviewer_events(kept, ledger, run="", round=1, by=name, at=at, pass_id=passed.id))
+                yield from events
+                ledger = ledger.extended(events)
+
+        result = ingest(keep_rulings(), opened.ledger, passed, repository.root, repository.environment, at, respond)
         opened.store.append(result.events)
         passed, changes = result.passed, pass_changes(result.events, opened.ledger)
         del result  # a hundred thousand findings need not be kept twice
@@ -195,6 +238,15 @@ def import_reports(
     )
 
 
+def _find_commit(name: str, repository: Repository) -> str:
+    commit = query_git(
+        repository.root, repository.environment, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"
+    )
+    if not commit:
+        raise AwfError(f'there is no commit "{name}"', help="nothing was recorded")
+    return commit
+
+
 def pass_changes(events: Iterable[LedgerEvent], ledger: Ledger) -> dict[str, list[FindingId]]:
     """What the events of a pass did, each finding once in each list, and a cluster as its leader."""
     lists: dict[str, dict[FindingId, None]] = {name: {} for name in _CHANGES}
@@ -206,6 +258,9 @@ def pass_changes(events: Iterable[LedgerEvent], ledger: Ledger) -> dict[str, lis
                 lists[event.observed][event.id] = None
             case StateChanged(state=FindingState.REOPENED):
                 lists["reopened"][event.id] = None
+            case StateChanged(state=FindingState.VERIFIED_FIXED):
+                lists["absent"].pop(event.id, None)
+                lists["fixed"][event.id] = None
             case NotReported():
                 lists["absent"][event.id] = None
             case _:

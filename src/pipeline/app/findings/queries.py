@@ -8,10 +8,13 @@ from typing import Any
 
 from pipeline.app.findings.ledger import find_pass
 from pipeline.errors import AwfError
-from pipeline.findings.ledger import Ledger
+from pipeline.findings.events import ItemOutcome, Pass, ReviewerVerdict
+from pipeline.findings.ledger import Ledger, hidden_items, last_passes
 from pipeline.findings.model import Category, Finding, FindingId, FindingState, Gate, Severity
+from pipeline.findings.reviews import Review, last_review, ledger_verdicts, review_ids, standing_rejections
 from pipeline.findings.triage import importance
-from pipeline.findings.verdicts import Shipping, Verdict, Verdicts, ledger_verdicts
+from pipeline.findings.verdicts import Shipping, Verdict, Verdicts
+from pipeline.text import plural
 
 ALL_STATES = frozenset(FindingState)
 NEEDS_ATTENTION = frozenset(state for state in FindingState if state.needs_attention)
@@ -67,6 +70,37 @@ def narrow(names: Iterable[str], ledger: Ledger, wanted: FindingFilter) -> tuple
     known = {name: ledger.find(name) if name else None for name in dict.fromkeys(names)}
     others = [name for name, finding in known.items() if finding is not None and not wanted.matches(finding)]
     return [name for name in known if name not in others], others
+
+
+@dataclass(frozen=True, slots=True)
+class FilteredItems:
+    """What reviewers returned and the gate kept out of the ledger, and what they could not assess."""
+
+    items: tuple[tuple[Pass, ItemOutcome], ...] = ()
+    residual_risks: tuple[str, ...] = ()
+    testing_gaps: tuple[str, ...] = ()
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it for a program."""
+        items = [
+            {"pass": passed.id, "run": passed.run, "stage": passed.stage, **outcome.model_dump(mode="json")}
+            for passed, outcome in self.items
+        ]
+        return {
+            "filtered": items,
+            "residual_risks": list(self.residual_risks),
+            "testing_gaps": list(self.testing_gaps),
+        }
+
+
+def filtered_items(ledger: Ledger, run: str = "") -> FilteredItems:
+    """What the gate filtered or demoted in the last passes of a run, or of the last run or import."""
+    covered = [passed.coverage for passed in last_passes(ledger, run)]
+    return FilteredItems(
+        tuple(hidden_items(ledger, run)),
+        tuple(dict.fromkeys(text for one in covered for text in one.residual_risks)),
+        tuple(dict.fromkeys(text for one in covered for text in one.testing_gaps)),
+    )
 
 
 def parse_states(names: Iterable[str]) -> frozenset[FindingState]:
@@ -142,6 +176,11 @@ class VerdictSummary:
     claimed: int  # fixes that nobody has verified
     gaps: tuple[str, ...]  # whose last answer could not be read, and why
     dismissed: tuple[dict[str, Any], ...]  # the findings that would block if they were not dismissed
+    silent: tuple[str, ...] = ()  # the reviewers with gaps
+    review: Review | None = None  # the last one
+    review_id: str = ""
+    older: tuple[Finding, ...] = ()  # what needs attention and the last review is not about
+    rejections: tuple[ReviewerVerdict, ...] = ()  # the reviewers that reject the change in their last answer
 
     def failing(self, worst: Verdict = Verdict.FAIL) -> bool:
         """Whether a gate must stop the change: the verdict without claimed fixes is at least this bad, or has gaps."""
@@ -158,7 +197,40 @@ class VerdictSummary:
             "complete": self.verdicts.complete,
             "summary": dict(self.verdicts.summary),
             "dismissed": list(self.dismissed),
+            "review": self._review_json(),
         }
+
+    def _review_json(self) -> dict[str, Any] | None:
+        """The verdict of the last review alone; None if there was none."""
+        if self.review is None:
+            return None
+        return {
+            "id": self.review_id,
+            "passes": [str(passed.id) for passed in self.review.passes],
+            "verdict": str(self.review.verdicts.verdict),
+            "ship": self.review.verdicts.shipping is Shipping.SHIP,
+            "tree_changed": self.review.tree_changed,
+            "older": [str(finding.id) for finding in self.older],
+        }
+
+    @property
+    def difference(self) -> str:
+        """How the verdict of the last review alone differs, and why; empty if it does not."""
+        if self.review is None:
+            return ""
+        own = self.review.verdicts
+        if (own.verdict, own.shipping) == (self.verdicts.verdict, self.verdicts.shipping):
+            return ""
+        silent = [name for name in self.silent if name not in self.review.coverage.silent]
+        rejecting = [one.reviewer for one in self.rejections if one not in self.review.rejections]
+        names = list(dict.fromkeys(name for finding in self.older for name in finding.sources))
+        by = f" by {' and '.join(names)}" if len(names) in (1, 2) else f" by {len(names)} reviewers" if names else ""
+        reasons = {
+            f"{plural(len(self.older), 'older finding')}{by} still open": bool(self.older),
+            f"no readable answer of {', '.join(silent)}": bool(silent),
+            f"{', '.join(rejecting)} rejected the change earlier": bool(rejecting),
+        }
+        return "; ".join([f"{own.verdict} for this review", *(text for text, applies in reasons.items() if applies)])
 
     @property
     def headline(self) -> str:
@@ -178,6 +250,8 @@ def summarize_verdict(ledger: Ledger) -> VerdictSummary:
     severe = (Severity.CRITICAL, Severity.HIGH)
     coverage = ledger.coverage()
     gaps = ["nothing was reviewed: this store has no pass"]
+    review = last_review(ledger)
+    about = {finding.id for finding in review.findings} if review else set()
     if coverage:
         silent = coverage.silent.items()
         gaps = [f"{name} is {status}: {coverage.problems.get(name, 'no answer')}" for name, status in silent]
@@ -191,6 +265,11 @@ def summarize_verdict(ledger: Ledger) -> VerdictSummary:
             for one in own
             if one.state.dismissed and (one.gate.value is Gate.MUST or one.severity in severe)
         ),
+        silent=tuple(coverage.silent) if coverage else (),
+        review=review,
+        review_id=review_ids(ledger)[review.passes[-1].id] if review else "",
+        older=tuple(one for one in own if one.state.needs_attention and one.id not in about),
+        rejections=tuple(standing_rejections(ledger)),
     )
 
 

@@ -4,10 +4,11 @@ The texts of tables and facts are sanitized, bounded and on one line; a format o
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path, PurePath
+from typing import Any
 
 from pipeline.app.history import AttemptEnd, RunHistory, RunNote, VisitRecord, read_ledger
 from pipeline.app.overview import RunOverview, error_kind, overview_of
@@ -15,10 +16,12 @@ from pipeline.app.workspace_diff import diff_run
 from pipeline.engine.context import Key
 from pipeline.engine.outcome import Status
 from pipeline.engine.ports import Journal
-from pipeline.findings.ledger import Ledger
+from pipeline.findings.ledger import Ledger, open_findings
 from pipeline.findings.model import Finding, Gate
 from pipeline.findings.rounds import Round, rounds
 from pipeline.findings.triage import importance
+from pipeline.findings.walk.report import report_data
+from pipeline.findings.walk.session import triage_of_run
 from pipeline.text import format_cost, format_count, format_duration, sanitize_line, truncate
 
 FOLD_AFTER = 12  # steps; a longer path is folded away
@@ -50,6 +53,8 @@ class ReviewSummary:
 
     rounds: tuple[Round, ...] = ()
     findings: tuple[Finding, ...] = ()  # most important first
+    open: tuple[Finding, ...] = ()  # those of them that are open, and were reported in this run
+    triage: Mapping[str, Any] = field(default_factory=dict)  # what was decided, and what became of the fixes
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,7 @@ def build_report(history: RunHistory, review: ReviewSummary, changes: str, *, dr
     state = history.state
     unfinished = "running" if driven and not state.status.final else "interrupted"
     return RunReport(
-        overview=overview_of(history, driven=driven),
+        overview=overview_of(history, review.open, driven=driven),
         file=history.created.file,
         steps=tuple(_steps(history.timeline, unfinished)),
         seconds=state.seconds,
@@ -143,7 +148,8 @@ def summarize_review(ledger: Ledger, run_id: str) -> ReviewSummary:
         return seen or any(attempt.run == run_id for attempt in finding.attempts)
 
     findings = sorted(filter(concerns_run, ledger), key=lambda one: (not one.state.active, importance(one)))
-    return ReviewSummary(tuple(rounds(ledger, run_id)), tuple(findings))
+    walk, left = triage_of_run(ledger, run_id), tuple(open_findings(ledger, run_id))
+    return ReviewSummary(tuple(rounds(ledger, run_id)), tuple(findings), left, report_data(walk) if walk else {})
 
 
 def one_line(text: str, width: int = _MAX_TEXT) -> str:
@@ -176,6 +182,8 @@ def facts(report: RunReport) -> Iterator[tuple[str, str]]:
     yield "started", _format_time(run.began)
     yield "last record", _format_time(run.last)
     yield "time running", format_duration(report.seconds)
+    yield "open findings", str(run.findings)
+    yield "open reports", str(run.reports)
     yield "tokens", format_count(run.tokens) if run.tokens else "none recorded"
     yield "cost", format_cost(run.cost_usd) if run.cost_usd else "none recorded"
     if report.changes:
@@ -231,7 +239,7 @@ def path_table(steps: Sequence[PathStep]) -> ReportTable:
 
 def rounds_table(review: ReviewSummary) -> ReportTable:
     """The review rounds in numbers."""
-    head = ("round", "outstanding", "new", "resolved", "carried", "regressed", "late", "caused by a fix")
+    head = ("round", "open", "new", "resolved", "carried", "regressed", "late", "caused by a fix")
     rows = []
     for one in review.rounds:
         groups = (one.outstanding, one.new, one.resolved, one.carried, one.regressed, one.late, one.caused_by_fix)
@@ -256,6 +264,20 @@ def findings_table(findings: Sequence[Finding]) -> ReportTable:
     return ReportTable(head, tuple(rows), frozenset({0, 5}), 2)
 
 
+def triage_table(triage: Mapping[str, Any]) -> ReportTable:
+    """What was decided on each finding, and the ticket, the reason, or how the fix went."""
+    rows = tuple(
+        (f"{one['number']}", one["severity"], one_line(one["title"]), one["action"], one_line(one["note"]))
+        for one in triage["findings"][:MAX_ROWS]
+    )
+    return ReportTable(("no.", "severity", "title", "action", "note"), rows, numbers=frozenset({0}))
+
+
+def triage_lines(triage: Mapping[str, Any]) -> list[str]:
+    """The counts and the verdict on what remains."""
+    return [f"{triage['summary']}.", f"Verdict: {triage['verdict']}."]
+
+
 def finding_history(finding: Finding) -> list[str]:
     """What happened to a finding, and how its fixes went."""
     lines = list[str]()
@@ -272,7 +294,7 @@ def finding_history(finding: Finding) -> list[str]:
 
 def reports_table(overview: RunOverview) -> ReportTable:
     """What stages reported and nobody has resolved."""
-    rows = ((str(one["stage"]), one["iteration"], one["reason"]) for one in overview.findings[-MAX_ROWS:])
+    rows = ((str(one["stage"]), one["iteration"], one["reason"]) for one in overview.open_reports[-MAX_ROWS:])
     return _visit_texts("reported", rows)
 
 

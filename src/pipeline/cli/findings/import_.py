@@ -4,20 +4,24 @@ import gc
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import click
 
-from pipeline.app.findings.intake import AUTO, ImportResult, Mode, decode_files, import_reports, read_files
+from pipeline.app.findings.intake import AUTO, CALLER, STAGE, ImportResult, decode_files, import_reports, read_files
+from pipeline.app.findings.review_report import write_review_report
 from pipeline.cli.findings.lists import table
 from pipeline.cli.findings.options import FindingsSource, local_source_options, stale_note, utc_now
-from pipeline.cli.options import as_json_option
+from pipeline.cli.options import as_json_option, settings_or_defaults
 from pipeline.cli.output import print_json
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import ExitCode
 from pipeline.findings.formats import IMPORT_FORMATS
+from pipeline.findings.review_options import ReviewMode, ReviewOptions
 from pipeline.language.model import Lens
 from pipeline.text import plural
 
+SCOPES = ("changeset", "package", "team", "file")
 _MAX_SHOWN = 10  # of each kind; the rest are counted
 
 
@@ -41,6 +45,15 @@ _MAX_SHOWN = 10  # of each kind; the rest are counted
     show_default=True,
     help="How much was reviewed; verify checks the findings of the last full pass.",
 )
+@click.option("--base", default="", metavar="COMMIT", help="The commit that the reviewed change is compared with.")
+@click.option("--target", default="", metavar="TEXT", help="What was reviewed. [default: the branch]")
+@click.option("--scope", type=click.Choice(SCOPES), default=SCOPES[0], show_default=True, help="How far it reaches.")
+@click.option(
+    "--report/--no-report",
+    default=False,
+    help="Write the review as Markdown into the directory of the setting review.reports. [default: --no-report]",
+)
+@click.option("--partial", is_flag=True, help="The files tell only part: close nothing in files that they do not name.")
 @local_source_options
 @as_json_option
 def command(
@@ -49,17 +62,25 @@ def command(
     reviewer: str,
     lens: str | None,
     task: str,
-    mode: Mode,
+    mode: ReviewMode,
+    base: str,
+    target: str,
+    scope: str,
     source: FindingsSource,
     *,
+    report: bool,
+    partial: bool,
     as_json: bool,
 ) -> int:
     """Import the reports of reviewers and tools. All FILES together are one pass; "-" is standard input.
 
+    What a tool reported before and no longer does is fixed. A test that was not run stays as it is, and so does
+    everything that a reviewer leaves out.
+
     A file that cannot be read makes the pass incomplete: it is recorded, and the exit code is 1.
     """
     if stage := os.environ.get("AWF_STAGE"):
-        reviewer = f"stage:{stage}"  # a name of its own, so that it withdraws nothing that others reported
+        reviewer = f"{STAGE}{stage}"  # a name of its own, so that it withdraws nothing that others reported
     gc.disable()  # reports have no cycles; looking for them takes a third of the time of a large import
     reports = decode_files(
         read_files(files, sys.stdin.buffer),
@@ -67,8 +88,14 @@ def command(
         format=form,
         reviewer=reviewer,
         lens=Lens(lens) if lens else None,
+        partial=partial,
     )
-    result = import_reports(reports, source.store, source.repository, utc_now(), task=task, mode=mode)
+    options = ReviewOptions(mode, base, target or (f"{base}..HEAD" if base else ""), scope, task=task, caller=CALLER)
+    now = utc_now()
+    result = import_reports(reports, source.store, source.repository, now, options)
+    if report:
+        directory = settings_or_defaults().review_reports
+        result = replace(result, report=write_review_report(source.store, source.repository, now, directory))
     if as_json:
         print_json(result.as_json())
     else:
@@ -90,11 +117,17 @@ def _summary_lines(result: ImportResult, style: Style) -> Iterator[str]:
         yield f"and {len(result.rejected) - _MAX_SHOWN} more rejected; awf findings list --state uncertain"
     yield from _finding_lines("New", result)
     yield from _finding_lines("Reopened", result)
+    if filtered := result.dispositions["filtered"] + result.dispositions["demoted"]:
+        yield f"{filtered} filtered or demoted: awf findings list --filtered"
     yield from (f"{style.error('incomplete')}: {sanitize(gap)}" for gap in result.verdict.gaps)
     yield from (f"{style.warning('note')}: {sanitize(problem)}" for problem in result.problems)
     if result.stale:
         yield f"{style.warning('note')}: {stale_note(len(result.stale))}"
     yield f"Verdict: {sanitize(result.verdict.headline)}"
+    if result.verdict.difference:
+        yield f"  {sanitize(result.verdict.difference)}"
+    if result.report and result.report.path:
+        yield f"Report: {sanitize(result.report.path)}"
     if result.suggestion:
         yield result.suggestion
 

@@ -13,6 +13,8 @@ from pipeline.app.findings.queries import (
     ALL_STATES,
     DISMISSED_STATES,
     NEEDS_ATTENTION,
+    FilteredItems,
+    filtered_items,
     finding_row,
     parse_states,
     select,
@@ -24,7 +26,7 @@ from pipeline.cli.terminal import UNLIMITED, Style, sanitize
 from pipeline.errors import AwfError
 from pipeline.findings.explanation import cluster_size, location_text, possible_duplicates
 from pipeline.findings.formats import EXPORT_FORMATS, FORMATS
-from pipeline.findings.ledger import Ledger
+from pipeline.findings.ledger import Ledger, runs_of
 from pipeline.findings.model import Finding, FindingId, FindingState, Gate, Severity
 from pipeline.findings.rounds import compare_passes
 from pipeline.findings.triage import StaleReason
@@ -39,6 +41,11 @@ _MAX_TEXT = 1000  # characters of a text that are looked at
 @click.command("list")
 @filter_options
 @stale_option
+@click.option(
+    "--filtered",
+    is_flag=True,
+    help="Instead of findings, what the gate filtered or demoted in the last reviews.",
+)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Show at most N.")
 @click.option(
     "--format",
@@ -51,19 +58,24 @@ _MAX_TEXT = 1000  # characters of a text that are looked at
 @source_options
 @as_json_option
 def list_command(
-    limit: int | None, form: str, source: FindingsSource, *, unused: bool, as_json: bool, **given: Any
+    limit: int | None, form: str, source: FindingsSource, *, unused: bool, filtered: bool, as_json: bool, **given: Any
 ) -> None:
     """List findings, the most important first: by gate, severity, confidence and place.
 
     By default only findings that are open, or claimed to be fixed and not verified; "--state all" lists all. A cluster
     of findings about one defect is one line. Dismissed findings are listed with who dismissed them, why, and whether
-    the dismissal is stale.
+    the dismissal is stale. With --run, only findings that this run reported.
     """
-    ledger = source.read()
+    ledger, run = source.read(), source.run_id()
+    if filtered:
+        _print_filtered(filtered_items(ledger, run), limit, as_json=as_json or form == "json")
+        return
     default = DISMISSED_STATES if unused else NEEDS_ATTENTION
     states = parse_states(given["states"]) or default
     stale = source.stale_dismissals(ledger) if states & DISMISSED_STATES else {}
     found = select(ledger, build_filter(ledger, default, given, stale if unused else None))
+    if run:
+        found = [one for one in found if run in runs_of(ledger, one)]
     shown = found[:limit]
     if as_json or form == "json":
         print_json([finding_row(one, ledger) | _dismissal(one, stale.get(one.id, ())) for one in shown])
@@ -169,8 +181,30 @@ def _print_list(shown: Sequence[Finding], stale: Mapping[FindingId, Mapping[Stal
     click.echo("\n".join(text))
 
 
+def _print_filtered(found: FilteredItems, limit: int | None, *, as_json: bool) -> None:
+    if as_json:
+        print_json(found.as_json())
+        return
+    sections = {
+        "Filtered or demoted": [
+            f"{outcome.input_id}  {outcome.title}: {outcome.reason} ({passed.id})" for passed, outcome in found.items
+        ],
+        "Residual risks": list(found.residual_risks),
+        "Testing gaps": list(found.testing_gaps),
+    }
+    if not any(sections.values()):
+        click.echo("Nothing was filtered.", err=True)
+    for title, lines in sections.items():
+        if lines:
+            shown = [f"  {sanitize_line(line[:_MAX_TEXT])}" for line in lines[:limit]]
+            more = [f"  and {len(lines) - len(shown)} more"] if len(lines) > len(shown) else []
+            click.echo("\n".join([f"{title} ({len(lines)})", *shown, *more]))
+
+
 def _details(finding: Finding, stale: Mapping[StaleReason, str], ledger: Ledger) -> Iterator[str]:
     """What a finding may be the same as; who dismissed it, why and until when, and why that is stale."""
+    if finding.failures:
+        yield f"    {finding.failures}"
     if finding.may_be and (duplicates := possible_duplicates(finding, ledger)):
         yield f"    {duplicates}"
     if not finding.state.dismissed:

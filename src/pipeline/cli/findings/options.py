@@ -40,7 +40,7 @@ _repo_option = click.option(
 stale_option = click.option(
     "--unused", is_flag=True, help="Only stale dismissals: expired, of changed code, or no longer reported."
 )
-_run_option = click.option("--run", default="", metavar="RUN", help="On a cluster: the run. [default: the newest]")
+_run_option = click.option("--run", default="", metavar="RUN", help="The run; on a cluster the newest by default.")
 _STATES = (
     *STATE_GROUPS,
     *(str(state).replace("_", "-") for state in FindingState),
@@ -52,12 +52,16 @@ def _choice_option(name: str, parameter: str, values: Iterable[str], help: str) 
     return click.option(name, parameter, multiple=True, type=click.Choice([str(one) for one in values]), help=help)
 
 
+severity_option = _choice_option("--severity", "severities", Severity, "Only this severity.")
+file_option = click.option(
+    "--file", "files", multiple=True, metavar="PATH", help="Only paths with this prefix or pattern."
+)
 _FILTERS = (
     _choice_option("--state", "states", _STATES, "Only this state."),
-    _choice_option("--severity", "severities", Severity, "Only this severity."),
+    severity_option,
     _choice_option("--gate", "gates", Gate, "Only findings that must be fixed, or only suggestions."),
     _choice_option("--category", "categories", Category, "Only this category."),
-    click.option("--file", "files", multiple=True, metavar="PATH", help="Only paths with this prefix or pattern."),
+    file_option,
     click.option("--stage", "stages", multiple=True, metavar="STAGE", help="Only findings reported by this stage."),
     click.option("--since", metavar="DATE|PASS", help="Only findings raised, reported or changed since then."),
 )
@@ -113,6 +117,13 @@ class FindingsSource:
         with self.where.open() as store:
             journal = store.ledger(find_run(self.run or NEWEST[0], store.journal.runs()))
             return apply_view_edits(LedgerStore(journal).ledger(), root, at)
+
+    def run_id(self) -> str:
+        """The run that was asked for; empty for all, and on a cluster, where the ledger is that of one run."""
+        if not self.run or self.where.on:
+            return ""
+        with self.where.open() as store:
+            return find_run(self.run, store.journal.runs())
 
     def read(self) -> Ledger:
         """All findings as of now. Edits in view files that are not allowed are printed as notes."""

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 
 import click
 
+from pipeline.app.findings.commit_gate import check_commit
 from pipeline.app.findings.ledger import find_finding
 from pipeline.app.findings.queries import VerdictSummary, summarize_verdict
 from pipeline.cli.findings.lists import COLUMNS
 from pipeline.cli.findings.options import FindingsSource, source_options, stale_note
-from pipeline.cli.options import as_json_option
+from pipeline.cli.options import as_json_option, settings_or_defaults
 from pipeline.cli.output import print_json, terminal_width
 from pipeline.cli.terminal import Style, best_effort_output, sanitize
 from pipeline.errors import ExitCode
@@ -132,15 +133,32 @@ def _fit(text: str) -> str:
     show_default=True,
     help="The mildest verdict that makes the exit code 1.",
 )
+@click.option(
+    "--at",
+    "revision",
+    metavar="COMMIT",
+    help="Say only whether this commit may ship: the last review of exactly its files says so.",
+)
 @source_options
 @as_json_option
-def verdict_command(fail_on: str, source: FindingsSource, *, as_json: bool) -> int:
+def verdict_command(fail_on: str, revision: str | None, source: FindingsSource, *, as_json: bool) -> int:
     """Print the verdict on all findings: PASS, WARN, FAIL or ABORT.
 
     Exits with 1 for FAIL, ABORT and an incomplete review, and with 0 otherwise. A claimed fix does not count until
-    someone has verified it. Dismissed findings that would block are listed.
+    someone has verified it. Dismissed findings that would block are listed. If the verdict of the last review alone
+    differs, a line says why.
+
+    With --at, exits with 0 only if a complete review of exactly the files of that commit says "ship".
     """
     ledger = source.read()
+    if revision is not None:
+        checked = check_commit(ledger, source.repository, revision, settings_or_defaults().review_reports)
+        with best_effort_output():
+            if as_json:
+                print_json(checked.as_json())
+            else:
+                click.echo(sanitize(checked.text))
+        return ExitCode.SUCCESS if checked.ships else ExitCode.RUN_FAILED
     summary = summarize_verdict(ledger)
     with best_effort_output():
         if as_json:
@@ -156,6 +174,8 @@ def _print_verdict(summary: VerdictSummary) -> None:
     style = Style.of(sys.stdout)
     paint = style.error if summary.failing() else style.warning if summary.failing(Verdict.WARN) else style.good
     click.echo(paint(sanitize(summary.headline)))
+    if summary.difference:
+        click.echo(sanitize(f"  {summary.difference}"))
     for gap in summary.gaps:
         click.echo(f"  {sanitize(gap)}")
     if summary.dismissed:
@@ -176,6 +196,12 @@ def _readiness(summary: VerdictSummary) -> str:
     reasons = {
         f"{plural(summary.required, 'finding')} must be fixed": summary.required > 0,
         unverified: summary.claimed > 0,
-        "a reviewer rejects the change": summary.verdicts.shipping is Shipping.BLOCK_ON_REJECTION,
+        "files changed while the reviewers worked": (
+            summary.verdicts.shipping is Shipping.BLOCK_ON_REJECTION
+            and summary.review is not None
+            and summary.review.tree_changed
+        ),
     }
-    return f"Not ready: {', '.join(reason for reason, applies in reasons.items() if applies)}"
+    rejections = [f"{one.reviewer} rejects the change: {one.argument or 'no reason'}" for one in summary.rejections]
+    said = [*(reason for reason, applies in reasons.items() if applies), *rejections]
+    return sanitize(f"Not ready: {', '.join(said)}")

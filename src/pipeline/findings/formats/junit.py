@@ -6,7 +6,7 @@ A report in which no test was run is not a clean one, nor is one that counts mor
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 from xml.etree import ElementTree as ET
 
@@ -43,7 +43,7 @@ class _Failure:
     @property
     def test(self) -> str:
         """The full name of the test."""
-        return f"{self.classname}::{self.name}"
+        return _full_name(self.classname, self.name)
 
 
 @dataclass(slots=True)
@@ -52,6 +52,7 @@ class _TestRun:
 
     tests: int = 0
     skipped: int = 0
+    ran: set[str] = field(default_factory=set)  # the full names of tests
     failures: list[_Failure] = field(default_factory=list)
     contradictions: list[str] = field(default_factory=list)
 
@@ -77,7 +78,12 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
         tool_ids = {FORMAT: failure.test} if times[failure.test] == 1 else {}
         return _read_failure(failure, input_id, name, root, tool_ids)
 
-    return items.collect_items(name, FORMAT, run.failures, read_item, run.contradictions)
+    report = items.collect_items(name, FORMAT, run.failures, read_item, run.contradictions)
+    return replace(report, checked=frozenset(run.ran))
+
+
+def _full_name(classname: str, name: str) -> str:
+    return f"{classname}::{name}"
 
 
 def _parse(data: bytes) -> ET.Element:
@@ -109,7 +115,10 @@ def _visit(element: ET.Element, parents: tuple[ET.Element, ...], run: _TestRun) 
     if tag == "testcase":
         tests += 1
         run.tests += 1
-        run.skipped += any(_tag(child) == "skipped" for child in element)
+        skipped = any(_tag(child) == "skipped" for child in element)
+        run.skipped += skipped
+        if not skipped:
+            run.ran.add(_full_name(element.get("classname", ""), element.get("name", "")))
         for key in ("status", "result"):
             if _FAILED.search(element.get(key, "")) and not failures:
                 run.contradictions.append(f"{_label(element)} has the {key} {element.get(key)!r} and shows no failure")

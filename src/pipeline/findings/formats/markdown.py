@@ -6,10 +6,13 @@ What a finding says is text: it cannot start a heading, a link or any other mark
 import re
 from collections.abc import Iterable, Iterator
 
+from pipeline.findings.events import Coverage
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingState, Gate
+from pipeline.findings.reviews import Review, ledger_verdicts
 from pipeline.findings.scales import CATEGORY_LABEL
-from pipeline.findings.verdicts import ledger_verdicts
+from pipeline.findings.triage import importance
+from pipeline.findings.verdicts import Verdicts
 
 _HEADINGS = ("Must fix", "Suggested", "Claimed to be fixed", "Fixed", "Suppressed, not gating")
 _MARKUP = re.compile(r"[\\`*_{}\[\]<>()!|~&$^#]|^[-+=]|:(?=//)|(?<=www)\.", re.IGNORECASE)
@@ -20,17 +23,60 @@ _AT = "@<!-- -->"  # a backslash before it would still mention the person with t
 
 def write(findings: Iterable[Finding], ledger: Ledger) -> str:
     """The verdict and the findings, each under its heading, in the order given."""
+    return "\n".join(["# Findings", "", *_summary(ledger), *_sections(findings, ledger)])
+
+
+def write_review(review: Review, id: str, ledger: Ledger) -> str:
+    """The report of one review: what was reviewed, by whom, the verdict and the findings."""
+    first, coverage = review.passes[0], review.coverage
+    skill = "Full review" if first.full_review else "Code review"
+    reviewed = " ".join(filter(None, (first.scope, code_span(first.target) if first.target else "")))
+    facts = {
+        "Reviewed": f"{reviewed}, {first.mode}",
+        "Commit": code_span(first.head) if first.head else "",
+        "Base": code_span(first.base) if first.base else "",
+        "Branch": code_span(first.branch) if first.branch else "",
+        "Task": escape(first.task),
+        "Started": code_span(first.started_at),
+        "Passes": ", ".join(code_span(passed.id) for passed in review.passes),
+        "Reviewers": ", ".join(f"{escape(name)} ({status})" for name, status in coverage.reviewers.items()),
+    }
+    lines = [f"# {skill} {id}", "", *_verdict_lines(review.verdicts, coverage)]
+    lines += [*(f"- {name}: {value}" for name, value in facts.items() if value), ""]
+    if review.tree_changed:
+        lines += ["Files changed while the reviewers worked: this review does not ship.", ""]
+    lines += _sections(sorted(review.findings, key=importance), ledger)
+    said = [one for passed in review.passes for one in passed.reviewer_verdicts]
+    found = [pattern for passed in review.passes for pattern in passed.patterns]
+    lists = {
+        "Verdicts of reviewers": [
+            f"{escape(one.reviewer)}: **{escape(one.verdict)}** {escape(one.argument)}".rstrip() for one in said
+        ],
+        "Patterns worth repeating": [
+            f"{escape(one.name)}{f', {code_span(one.location)}' if one.location else ''}: {escape(one.rationale)}"
+            for one in found
+        ],
+        "Residual risks": [escape(text) for one in review.passes for text in one.coverage.residual_risks],
+        "Testing gaps": [escape(text) for one in review.passes for text in one.coverage.testing_gaps],
+    }
+    for heading, entries in lists.items():
+        if entries:
+            lines += [f"## {heading}", "", *(f"- {entry}" for entry in entries), ""]
+    return "\n".join(lines)
+
+
+def _sections(findings: Iterable[Finding], ledger: Ledger) -> Iterator[str]:
     sections: dict[str, list[Finding]] = {heading: [] for heading in _HEADINGS}
     for finding in findings:
         sections[_heading(finding)].append(finding)
-    lines = ["# Findings", "", *_summary(ledger)]
     for heading, chosen in sections.items():
         if chosen:
-            lines += [f"## {heading} ({len(chosen)})", ""]
-            lines += [line for finding in chosen for line in _entry(finding, ledger)]
+            yield f"## {heading} ({len(chosen)})"
+            yield ""
+            yield from (line for finding in chosen for line in _entry(finding, ledger))
     if not any(sections.values()):
-        lines += ["No findings.", ""]
-    return "\n".join(lines)
+        yield "No findings."
+        yield ""
 
 
 def escape(text: str) -> str:
@@ -50,12 +96,15 @@ def _summary(ledger: Ledger) -> Iterator[str]:
     last, coverage = ledger.last, ledger.coverage()
     if last is None or coverage is None:
         return
-    verdicts = ledger_verdicts(ledger)
+    yield from _verdict_lines(ledger_verdicts(ledger), coverage)
+    yield f"Last pass: {code_span(last.id)}, {code_span(last.started_at)}"
+    yield ""
+
+
+def _verdict_lines(verdicts: Verdicts, coverage: Coverage) -> Iterator[str]:
     yield f"Verdict: **{verdicts.verdict}**"
     if verdicts.verdict != verdicts.after_verification:
         yield f"as claimed; **{verdicts.after_verification}** until the claimed fixes are verified"
-    yield ""
-    yield f"Last pass: {code_span(last.id)}, {code_span(last.started_at)}"
     yield ""
     for name in coverage.silent:
         yield f"- **Incomplete**: {escape(name)}: {escape(coverage.problems.get(name, 'no answer'))}"

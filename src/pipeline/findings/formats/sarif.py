@@ -7,6 +7,7 @@ a result for every finding whatever its state: a dismissed one is suppressed and
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from posixpath import join
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
@@ -183,6 +184,7 @@ class _ToolComponent(items.CamelModel):
 
 class _Artifact(items.CamelModel):
     location: _ArtifactLocation = _ArtifactLocation()
+    roles: items.Many[str] = ()
 
 
 class _Repository(items.CamelModel):
@@ -376,6 +378,10 @@ class _RunReader:
             raw=raw,
         )
 
+    def targets(self) -> list[str]:
+        """The paths of the files that were analysed, if the run lists them."""
+        return [self.path(one.location) for one in self.run.artifacts if "analysisTarget" in one.roles]
+
     def path(self, artifact: _ArtifactLocation) -> str:
         """The path of an artifact, relative to the repository if the run says enough; empty if it names none."""
         if artifact.uri is None and 0 <= artifact.index < len(self.run.artifacts):
@@ -418,6 +424,9 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
         lambda item, input_id: item[0].read_result(item[1], input_id, reviewer),
     )
     problem = "; ".join(filter(None, (run.problem() for run in runs)))
+    if all(targets := [run.targets() for run in runs]):  # it names the files that it looked at
+        named = (place.path for finding in report.findings for place in finding.locations)
+        report = replace(report, covered=tuple(dict.fromkeys((*chain(*targets), *named))))
     return replace(report, status=ReportStatus.MALFORMED, problem=problem) if problem else report
 
 

@@ -31,6 +31,7 @@ from pipeline.findings.verdicts import Verdict, Verdicts
 FORMAT = "verdict"
 NOTE = "note"  # where an agent says why something will not be fixed
 SHADOWED = "x_shadowed"
+REJECTED = "x_rejected"  # the reviewers that reject the whole change, and why
 COUNTING = ("open", "reopened")
 _MAX_TITLE = 120  # characters
 _LINES = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
@@ -92,7 +93,7 @@ class VerdictDocument(BaseModel):
 
 _SEED_FIELDS = tuple(name for name in VerdictItem.model_fields if not name.startswith("x_"))
 _ITEM_FIELDS = frozenset({*VerdictItem.model_fields, SHADOWED, *_LEGACY})
-_TOP_FIELDS = frozenset({*VerdictDocument.model_fields, *_LEGACY})
+_TOP_FIELDS = frozenset({*VerdictDocument.model_fields, REJECTED, *_LEGACY})
 
 
 def check_document(document: Any) -> str:
@@ -124,12 +125,16 @@ def render_verdict(
     verdicts: Verdicts,
     before: Mapping[str, Any] = MappingProxyType({"findings": ()}),
 ) -> dict[str, Any]:
-    """The verdict file. It lists what counts, and what is in the file `before` whatever became of it since."""
+    """The verdict file. It lists what counts, and what is in the file `before` whatever became of it since.
+
+    A quick review lists only what is critical or high.
+    """
+    least = (Severity.HIGH if mode == "quick" else Severity.INFO).rank
     statuses = {str(one.get("x_finding")): one.get("status", "open") for one in items_of(before)}
     groups: dict[tuple[str, str, str], list[Finding]] = {}
     for finding in findings:
         listed = finding.state.active or finding.id in statuses
-        if listed and not finding.pre_existing and finding.confidence.value:
+        if listed and not finding.pre_existing and finding.confidence.value and finding.severity.rank <= least:
             groups.setdefault(_position(finding), []).append(finding)
     ranked = []
     for group in groups.values():
@@ -145,7 +150,10 @@ def render_verdict(
         "target": target,
         "mode": mode,
         "verdict": str(_verdict(verdicts.verdict, entries, before)),
-        "summary": dict(verdicts.summary),
+        "summary": {
+            name: count if one.rank <= least else 0
+            for one, (name, count) in zip(Severity, verdicts.summary.items(), strict=True)
+        },
         "reportPath": "" if mode == "quick" else report_path,
         "findings": entries,
         **{key: value for key, value in before.items() if key not in _TOP_FIELDS},
@@ -248,11 +256,14 @@ def _read_item(one: Mapping[str, Any], before: Mapping[str, Any], finding: Findi
     ]
     changed = [key for key in own if not any(same_json(one.get(key), version.get(key)) for version in (before, now))]
     problems = [f"`{key}` cannot be edited" for key in sorted(changed)]
+    moved = _read_status(one, finding, was, at, by)
     extra = _extra(one)
+    if moved.problems:  # its note is refused with it
+        extra.pop(NOTE, None)
+        extra |= {NOTE: before[NOTE]} if NOTE in before else {}
     events = []
     if not any(same_json(extra, _extra(version)) for version in (before, now)):
         events.append(FieldsEdited(at=at, id=finding.id, by=by, changes={"ext": {FORMAT: extra}}))
-    moved = _read_status(one, finding, was, at, by)
     refusals = refuse(finding, [*problems, *moved.problems], f"verdict file: {finding.id}", at, by)
     return join_edits([ViewEdits(tuple(events)), ViewEdits(moved.events), refusals])
 

@@ -67,13 +67,17 @@ class RecordDirectory:
         return SUGGESTION
 
     def has_pass(self, passed: Pass) -> bool:
-        """Whether the record of a pass is written. Another store's pass may have the same id."""
-        try:
-            record = strict_json.loads(files.read_file(self._reviews / f"{passed.id}.json") or b"null")
-        except (files.NotAFile, NotADirectoryError, ValueError):
-            return False
-        own = {"id": passed.id, "started_at": passed.started_at, "finding_ids": list(passed.finding_ids)}
-        return isinstance(record, dict) and all(record.get(key) == value for key, value in own.items())
+        """Whether the record of a pass is written, under its id or, where another pass has that, a later second's."""
+        own = {"started_at": passed.started_at, "skill": passed.skill, "finding_ids": list(passed.finding_ids)}
+        match = _PASS_ID.fullmatch(passed.id)
+        second = int(match[1]) if match else 0
+        while match and os.path.lexists(path := self._reviews / f"REV-{second}-{match[2]}.json"):
+            with suppress(files.NotAFile, NotADirectoryError, ValueError):
+                record = strict_json.loads(files.read_file(path) or b"null")
+                if isinstance(record, dict) and all(record.get(key) == value for key, value in own.items()):
+                    return True
+            second += 1
+        return False
 
     def write_pass(self, record: Mapping[str, Any]) -> list[str]:
         """Write the record of a pass once; return problems. If another pass has its id, it gets the next second."""

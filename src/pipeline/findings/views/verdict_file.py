@@ -7,7 +7,6 @@ from that is an edit, and a file that is not a verdict is moved aside and restor
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -17,11 +16,19 @@ from pipeline.errors import AwfError
 from pipeline.findings.events import Pass
 from pipeline.findings.formats import strict_json
 from pipeline.findings.formats.items import limit_nesting
-from pipeline.findings.formats.verdict import COUNTING, check_document, items_of, read_verdict_edits, render_verdict
+from pipeline.findings.formats.verdict import (
+    COUNTING,
+    REJECTED,
+    check_document,
+    items_of,
+    read_verdict_edits,
+    render_verdict,
+)
 from pipeline.findings.formats.view_edits import ViewEdits
 from pipeline.findings.git import in_repository, run_git
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.verdicts import Verdict, Verdicts, ledger_verdicts
+from pipeline.findings.reviews import Review, review_id, review_ids, review_of
+from pipeline.findings.verdicts import Verdict
 from pipeline.findings.views.stamps import Stamps, explain_errors, has_content, stamp_of
 
 DIRECTORY = ".code-review"
@@ -47,29 +54,45 @@ class VerdictFile:
         """Whether there is a latest verdict: the file, or the copy of what awf wrote into it."""
         return os.path.lexists(self.path) or self._copy() is not None
 
-    def write(self, ledger: Ledger, passed: Pass, verdicts: Verdicts, at: str) -> list[str]:
-        """Write the verdict of a pass by the rules of its mode; return problems. A verification needs a full review."""
+    def why_not_verifiable(self) -> str:
+        """Why there is no verdict that a verification could be about; empty if there is one."""
+        latest = self._copy() or self._present() or "does not exist"
+        why = latest if isinstance(latest, str) else "is of a quick review" if latest["mode"] == "quick" else ""
+        return f"nothing to verify: {_LABEL} {why}; run a full review first" if why else ""
+
+    def write(self, ledger: Ledger, passed: Pass, at: str) -> list[str]:
+        """Write the verdict of a pass's review by the rules of its mode; return problems.
+
+        A verification changes that of the review before, which must be a full one.
+        """
+        latest, id = self._copy() or self._present(), review_ids(ledger).get(passed.id) or review_id(passed)
         closed = [{"x_finding": str(id), "status": "open"} for id in ledger.closed_since_last_pass]
-        before: dict[str, Any] = {"findings": closed}
+        before: dict[str, Any] = {"findings": closed, "reviewId": id}
         if passed.mode == "verify":
-            latest = self._copy() or self._present() or "does not exist"
-            if isinstance(latest, str) or latest["mode"] == "quick":
-                why = latest if isinstance(latest, str) else "is of a quick review"
-                return [f"nothing to verify: {_LABEL} {why}; run a full review first"]
+            if problem := self.why_not_verifiable():
+                return [problem]
+            assert isinstance(latest, dict)  # noqa: S101 - or it could not be verified
             before = latest
+        elif isinstance(latest, dict) and latest["reviewId"] == id:
+            before["reportPath"] = latest["reportPath"]
+        listed = _ids(before) if passed.mode == "verify" else ()
         document = _render(
-            ledger,
+            review_of(ledger, passed, listed),
             before,
-            verdicts,
-            review_id=before.get("reviewId") or review_id(passed),
             timestamp=at,
             scope=passed.scope,
             target=passed.target,
             mode=passed.mode,
-            report_path="",
         )
         unignored = ensure_git_ignored(self._root, DIRECTORY, self._environ)
         return [*([unignored] if unignored else []), *self._save(document)]
+
+    def set_report(self, id: str, path: str) -> str:
+        """Name the report of a review in the latest verdict, if that is of the same review; return a problem."""
+        latest = self._copy()
+        if latest is None or latest["reviewId"] != id:
+            return f"{_LABEL} is of another review; it does not name {path}"
+        return "; ".join(self._save({**latest, "reportPath": path}))
 
     def refresh(self, ledger: Ledger, at: str) -> list[str]:
         """Write the latest verdict again after findings changed; return problems. It stays the same review."""
@@ -78,7 +101,8 @@ class VerdictFile:
             return [f"{_LABEL} {latest}"]
         if latest is None or self._is_foreign(latest, ledger):
             return []
-        return self._save(_render_again(ledger, latest, at))
+        document = _render_again(ledger, latest)
+        return self._save(document if document == latest else {**document, "timestamp": at})
 
     def restore(self, ledger: Ledger, at: str) -> list[str]:
         """Restore what awf wrote, if it was changed; return problems."""
@@ -181,11 +205,6 @@ class VerdictFile:
             files.remove_file(self._folder / ABORT)
 
 
-def review_id(passed: Pass) -> str:
-    """The id of a pass in a verdict file: eight hexadecimal digits."""
-    return sha256(passed.id.encode()).hexdigest()[:8]
-
-
 def ensure_git_ignored(root: Path, name: str, environ: Mapping[str, str]) -> str:
     """Have git ignore a directory in this clone; return what went wrong, if anything."""
     rule = f"{name}/"
@@ -210,22 +229,34 @@ def _lines(path: Path) -> list[bytes]:
     return (files.read_file(path) or b"").splitlines()
 
 
-def _render(ledger: Ledger, before: Mapping[str, Any], verdicts: Verdicts, **header: str) -> dict[str, Any]:
-    return render_verdict(ledger, verdicts=verdicts, before=before, **header)
-
-
-def _render_again(ledger: Ledger, latest: Mapping[str, Any], at: str = "") -> dict[str, Any]:
-    """A verdict with its findings as they are now."""
-    header = {key: latest[key] for key in ("scope", "target", "mode")}
-    return _render(
-        ledger,
-        latest,
-        ledger_verdicts(ledger),
-        review_id=latest["reviewId"],
-        timestamp=at or latest["timestamp"],
-        report_path=latest["reportPath"],
+def _render(review: Review, before: Mapping[str, Any], **header: str) -> dict[str, Any]:
+    document = render_verdict(
+        review.findings,
+        verdicts=review.verdicts,
+        before=before,
+        review_id=before["reviewId"],
+        report_path=before.get("reportPath", ""),
         **header,
     )
+    rejections = [{"reviewer": one.reviewer, "argument": one.argument} for one in review.rejections]
+    return {**document, **({REJECTED: rejections} if rejections else {})}
+
+
+def _render_again(ledger: Ledger, latest: Mapping[str, Any]) -> dict[str, Any]:
+    """A verdict with its findings as they are now. It is of the last pass of its review."""
+    ids = review_ids(ledger)
+    own = [passed for passed in ledger.passes.values() if ids[passed.id] == latest["reviewId"]]
+    named = [passed for passed in ledger.passes.values() if review_id(passed) == latest["reviewId"]]  # by an older awf
+    passed = next(reversed(own or named), None) or ledger.last
+    if passed is None:
+        return dict(latest)
+    header = {key: latest[key] for key in ("timestamp", "scope", "target", "mode")}
+    return _render(review_of(ledger, passed, _ids(latest)), latest, **header)
+
+
+def _ids(document: Mapping[str, Any]) -> frozenset[str]:
+    """The findings that a verdict lists."""
+    return frozenset(str(item.get("x_finding")) for item in items_of(document))
 
 
 def _parse(data: bytes) -> dict[str, Any] | str:

@@ -94,6 +94,7 @@ _RETURN_TYPES = {
     Function.INPUT: ValueType.UNKNOWN,  # unless the workflow declares it
     Function.VISITS: ValueType.NUMBER,
     Function.FINDINGS: ValueType.NUMBER,
+    Function.REPORTS: ValueType.NUMBER,
     Function.VERDICT: ValueType.TEXT,
 }
 

@@ -41,7 +41,7 @@ class EvaluationError(Exception):
         self.message = message
 
 
-PLUGIN_FUNCTIONS = frozenset({Function.FINDINGS, Function.VERDICT})
+PLUGIN_FUNCTIONS = frozenset({Function.FINDINGS, Function.REPORTS, Function.VERDICT})
 _MAX_SHOWN = 60  # characters of one value in a reason
 _MAX_PRINTED = 10**18  # Python refuses to print the longest integers
 _ORDER: dict[Operator, Callable[..., bool]] = {
@@ -103,7 +103,7 @@ def _call(call: FunctionCall, scope: Scope) -> object:
             return scope.input(name)
         case Function.VISITS:
             return scope.visits(name)
-        case Function.FINDINGS | Function.VERDICT:
+        case Function.FINDINGS | Function.REPORTS | Function.VERDICT:
             function = scope.function(call.function)
             if function is None:
                 raise EvaluationError(call.span, f"no loaded plugin provides {call.function}()")

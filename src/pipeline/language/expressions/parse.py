@@ -24,8 +24,9 @@ class Function(StrEnum):
     CONTEXT = "context"  # a value of the run's context, or null
     INPUT = "input"  # the value of an input
     VISITS = "visits"  # how often a stage has completed
-    FINDINGS = "findings"  # the number of open reports, of all stages or of one
-    VERDICT = "verdict"  # the verdict of the last structured review, or none
+    FINDINGS = "findings"  # the number of open findings that are to be fixed, of all stages or of one
+    REPORTS = "reports"  # the number of open reports, of all stages or of one
+    VERDICT = "verdict"  # the verdict on the findings of this run after its last structured review, or none
 
 
 class Operator(StrEnum):
@@ -200,7 +201,7 @@ _CHARACTER_HINTS = {
     **{character: f"use {character * 2}" for character in "=&|"},
     **dict.fromkeys("+-*/%", "conditions do not calculate; let a tool stage do it and compare its output"),
 }
-_WITHOUT_ARGUMENT = (Function.FINDINGS, Function.VERDICT)
+_WITHOUT_ARGUMENT = (Function.FINDINGS, Function.REPORTS, Function.VERDICT)
 
 
 def parse_expression(text: str) -> Expression:

@@ -13,9 +13,9 @@ from pipeline.findings.events import StateChanged
 from pipeline.findings.formats.view_edits import ViewEdits
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId, FindingState
-from pipeline.findings.verdicts import ledger_verdicts
+from pipeline.findings.reviews import review_id
 from pipeline.findings.views.stamps import Stamps
-from pipeline.findings.views.verdict_file import DIRECTORY, VerdictFile, ensure_git_ignored, review_id
+from pipeline.findings.views.verdict_file import DIRECTORY, VerdictFile, ensure_git_ignored
 
 IDS = {number: review_id(a_pass(number)) for number in (1, 2, 3)}
 BREAKING = a_finding(9, severity="critical", system_breaking=True, title="Deletes `all`\n# data")
@@ -25,7 +25,7 @@ def review(file: VerdictFile, number: int, *found: Finding, **fields: Any) -> li
     """Write the verdict of a pass that found this."""
     passed = a_pass(number, *found, **fields)
     ledger = ledger_of(*found, passed=passed)
-    return file.write(ledger, passed, ledger_verdicts(ledger, passed), AT)
+    return file.write(ledger, passed, AT)
 
 
 def documents(root: Path) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def test_a_verification_changes_the_latest_in_place(tmp_path: Path) -> None:
     review(file, 1, a_finding())
     again = a_pass(2, mode="verify")
     ledger = ledger_of(a_finding(state="verified_fixed"), passed=again)
-    assert file.write(ledger, again, ledger_verdicts(ledger, again), LATER) == []
+    assert file.write(ledger, again, LATER) == []
     (latest,) = documents(tmp_path).values()
     assert (latest["reviewId"], latest["mode"], latest["verdict"], latest["timestamp"]) == (
         IDS[1],
@@ -203,10 +203,11 @@ def test_what_is_not_allowed_is_put_back_byte_for_byte(tmp_path: Path) -> None:
 
 def test_without_the_copy_of_what_was_written_the_file_is_compared_with_the_ledger(tmp_path: Path) -> None:
     """0-37: a claim still counts, and a verdict that the ledger does not bear out is put back."""
-    found, passed = [a_finding(), a_finding(2)], a_pass(1)
+    found = [a_finding(), a_finding(2)]
+    passed = a_pass(1, *found)
     ledger = ledger_of(*found, passed=passed)
     file = VerdictFile(tmp_path)
-    file.write(ledger, passed, ledger_verdicts(ledger, passed), AT)
+    file.write(ledger, passed, AT)
     before = file.path.read_bytes()
     claim(file.path, verdict="PASS")
     edits = read(VerdictFile(tmp_path), ledger)

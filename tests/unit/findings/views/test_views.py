@@ -24,7 +24,7 @@ from pipeline.findings.model import (
     ReportStatus,
     Severity,
 )
-from pipeline.findings.verdicts import ledger_verdicts
+from pipeline.findings.reviews import ledger_verdicts, review_of
 from pipeline.findings.views import Views
 from pipeline.findings.views.record_store import Trust
 
@@ -174,5 +174,5 @@ def test_the_verdicts_are_those_of_the_last_pass_where_none_is_named() -> None:
     later = replace(PASS, id=PassId("REV-2-b"), coverage=gaps)
     known = ledger(PassRecorded(at=AT, assessment=later))
     assert not ledger_verdicts(known).complete
-    assert ledger_verdicts(known, PASS).complete
+    assert review_of(known, PASS).verdicts.complete
     assert not ledger_verdicts(Ledger()).complete

@@ -1,0 +1,243 @@
+"""What opens and closes findings: failures in prose, silence after a fix, and complete reports of tools."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.integration.conftest import Awf
+
+LOOP = """
+stage "code" kind="llm" prompt="Write it"
+stage "check" kind="tool" command="sh check.sh" on_error="route"
+stage "rev" kind="llm" auto_status=true prompt="Review it"
+stage "other" kind="llm" auto_status=true prompt="Review it too"
+stage "gate" kind="decision" {
+  route when="reports() > 0" to="fix"
+  route when="true" to="exit"
+}
+stage "fix" kind="llm" prompt="Fix it"
+stage "exit" kind="exit"
+transition from="code" to="check"
+transition from="check" to="rev" on="always"
+transition from="rev" to="other" on="always"
+transition from="other" to="gate" on="always"
+transition from="fix" to="check"
+"""
+FINE = "Fine.\n[STATUS: success]"
+CODE = "one = 1\ntwo = compute(one)\nthree = 3\n"
+
+
+def bad(reason: str) -> str:
+    """A review that fails in prose."""
+    return f"It will not do: {reason}.\n[STATUS: fail]\n[FAILURE_REASON: {reason}]"
+
+
+def found(*titles: str, **more: Any) -> str:
+    """A review that reports findings with these titles."""
+    items = [
+        {
+            "title": title,
+            "severity": "P1",
+            "file": "a.py",
+            "line": 2,
+            "autofix_class": "gated_auto",
+            "owner": "downstream-resolver",
+            "requires_verification": False,
+            "confidence": 100,
+            "evidence": ["a.py:2 -- two = compute(one)"],
+            "pre_existing": False,
+            **more,
+        }
+        for title in titles
+    ]
+    return json.dumps({"reviewer": "x", "findings": items, "residual_risks": [], "testing_gaps": []})
+
+
+def sarif(*messages: str) -> str:
+    """The report of a tool with one result per message, each in a file of its own."""
+    results = [
+        {
+            "ruleId": f"R{number}",
+            "level": "error",
+            "message": {"text": text},
+            "locations": [
+                {"physicalLocation": {"artifactLocation": {"uri": f"{text}.py"}, "region": {"startLine": number}}}
+            ],
+        }
+        for number, text in enumerate(messages, 1)
+    ]
+    return json.dumps({"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "lint"}}, "results": results}]})
+
+
+def junit(**tests: str) -> str:
+    """A test report: each test with what became of it."""
+    inner = {"passed": "", "failed": '<failure message="no"/>', "skipped": "<skipped/>"}
+    cases = "".join(f'<testcase classname="t" name="{name}">{inner[what]}</testcase>' for name, what in tests.items())
+    return f"<testsuite>{cases}</testsuite>"
+
+
+class Project:
+    """A directory with one file, and the runs there."""
+
+    def __init__(self, awf: Awf, folder: Path) -> None:
+        self._awf, self.folder = awf, folder
+        (folder / "a.py").write_text(CODE)
+        (folder / "check.sh").write_text('test ! -e broken || { echo "1 failed"; exit 1; }\n')
+
+    def awf(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self._awf(*arguments, cwd=self.folder)
+
+    def run(self, run_id: str = "r", start: str = "code", **script: Any) -> dict[str, Any]:
+        """A run with these answers; what it printed last."""
+        head = f'workflow "W" {{\nversion 2\nstart "{start}"\nsettings {{ max_visits 6; }}\n'
+        (self.folder / "w.awf.kdl").write_text(f"{head}{LOOP}}}\n")
+        (self.folder / "script.json").write_text(json.dumps(script))
+        given = ("--backend", "scripted", "--script", "script.json", "--run-id", run_id, "--json")
+        done = self.awf("run", "w.awf.kdl", *given)
+        assert done.stdout, done.stderr
+        ended: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return ended
+
+    def take(self, name: str, text: str, *options: str) -> dict[str, Any]:
+        """An import of a file; what it did."""
+        (self.folder / name).write_text(text)
+        done = self.awf("findings", "import", name, "--json", *options)
+        result: dict[str, Any] = json.loads(done.stdout)
+        return result
+
+    def findings(self, *options: str) -> list[dict[str, Any]]:
+        done = self.awf("findings", "list", "--state", "all", "--json", *options)
+        listed: list[dict[str, Any]] = json.loads(done.stdout)
+        return sorted(listed, key=lambda one: str(one["number"]))
+
+    def states(self) -> dict[str, str]:
+        return {one["title"]: one["state"] for one in self.findings()}
+
+    def history(self, number: int) -> list[dict[str, Any]]:
+        shown: list[dict[str, Any]] = json.loads(self.awf("findings", "show", str(number), "--json").stdout)["history"]
+        return shown
+
+
+@pytest.fixture
+def project(awf: Awf, tmp_path: Path) -> Project:
+    """A project without a repository."""
+    (tmp_path / "p").mkdir()
+    return Project(awf, tmp_path / "p")
+
+
+def test_a_review_that_fails_in_prose_is_one_finding_until_it_passes(project: Project) -> None:
+    """0-02, 0-03: failing again updates it, and the visit that passes verifies it."""
+    ended = project.run(rev=[bad("no tests"), bad("still no tests"), FINE])
+    (one,) = project.findings()
+    assert (ended["status"], ended["reports"], ended["findings"]) == ("success", 0, 0)
+    assert (one["title"], one["state"], one["severity"], one["gate"]) == (
+        "still no tests", "verified_fixed", "high", "must",
+    )  # fmt: skip
+    notes = [change["note"] for change in project.history(1)]
+    assert "failed in 2 visits" in notes
+    assert notes[-1] == "rev passed visit 3"
+
+
+def test_a_tool_that_fails_in_prose_is_one_finding_in_all_runs(project: Project) -> None:
+    """0-02, 0-04: a run leaves it open, and another in which the tool passes closes it."""
+    (project.folder / "broken").touch()
+    ended = project.run("r1", rev=[FINE])
+    assert (ended["status"], ended["findings"]) == ("paused", 1)
+    (one,) = project.findings("--run", "r1")
+    assert (one["title"], one["state"]) == ("1 failed", "open")
+    assert "failed in 6 visits" in project.awf("findings", "list").stdout
+    (project.folder / "broken").unlink()
+    assert project.run("r2")["status"] == "success"
+    assert project.states() == {"1 failed": "verified_fixed"}
+    assert project.history(1)[-1]["note"] == "check passed visit 1"
+
+
+@pytest.mark.parametrize("answer", [bad("no tests"), found("It is never checked")], ids=["prose", "structured"])
+def test_a_reviewers_silence_in_another_run_proves_nothing(project: Project, answer: str) -> None:
+    """0-05: the finding is marked absent, and stays open."""
+    assert project.run("r1", rev=answer)["findings"] == 1
+    assert project.run("r2")["status"] == "success"
+    (one,) = project.findings()
+    assert (one["state"], one["observed"]) == ("open", "absent")
+
+
+@pytest.mark.parametrize("silence", [FINE, found()], ids=["prose", "structured"])
+def test_a_reviewer_that_is_silent_after_a_fix_verifies_it(project: Project, silence: str) -> None:
+    """0-05: in the same run, once code was written."""
+    project.run(rev=[found("It is never checked"), silence])
+    assert project.states() == {"It is never checked": "verified_fixed"}
+    assert project.history(1)[-1]["note"] == "rev passed visit 2"
+
+
+def test_a_finding_that_is_left_out_of_a_failing_review_is_verified_too(project: Project) -> None:
+    """0-05: the review is complete and silent about it, whatever else it reports."""
+    project.run(rev=[found("It is never checked", "Overflow"), found("Overflow"), found()])
+    notes = [
+        change["note"] for change in project.history(1) + project.history(2) if change["state"] == "verified_fixed"
+    ]
+    assert sorted(notes) == ["rev no longer reported it in visit 2", "rev passed visit 3"]
+
+
+def test_a_reviewer_withdraws_only_its_own_vote(project: Project) -> None:
+    """0-03: what another reviewer still reports stays open, with one vote less."""
+    both = found("The value is never checked")
+    ended = project.run(rev=[both, found()], other=[both, both, both, both, both, both])
+    (one,) = project.findings()
+    assert (ended["findings"], one["state"], one["sources"], one["agreement"]) == (1, "open", ["other"], 1)
+
+
+def test_an_error_is_not_a_finding(project: Project) -> None:
+    """0-02: an agent that crashed has found nothing."""
+    ended = project.run(rev={"error": "quota"})
+    assert (ended["status"], ended["findings"], project.findings()) == ("paused", 0, [])
+
+
+def test_advice_and_what_is_left_to_people_fail_no_review(project: Project) -> None:
+    """0-15: they are open findings, and no report."""
+    advice = json.loads(found("Rename it", severity="P2", autofix_class="advisory"))
+    human = json.loads(found("Choose a licence", owner="human", line=3, evidence=["a.py:3 -- three = 3"]))
+    old = json.loads(found("It was always so", pre_existing=True, line=1, evidence=["a.py:1 -- one = 1"]))
+    whole = {**advice, "findings": advice["findings"] + human["findings"] + old["findings"]}
+    ended = project.run(rev=json.dumps(whole))
+    assert (ended["status"], ended["reports"], ended["findings"]) == ("success", 0, 3)
+
+
+def test_a_tool_closes_what_it_no_longer_reports(project: Project) -> None:
+    """0-04: on import, unless the file is partial; what it names is closed even then."""
+    project.take("lint.sarif", sarif("a", "b"))
+    assert project.take("lint.sarif", sarif("a"), "--partial")["fixed"] == []
+    assert set(project.states().values()) == {"open"}
+    (fixed,) = project.take("lint.sarif", sarif("a"))["fixed"]
+    assert project.states() == {"a": "open", "b": "verified_fixed"}
+    assert project.history(2)[-1]["note"] == "lint no longer reports it"
+    assert project.take("lint.sarif", sarif("a", "b"))["reopened"] == [fixed]
+
+
+def test_a_test_that_passes_closes_exactly_its_own_finding(project: Project) -> None:
+    """0-04: one that was skipped, or not run, stays open."""
+    project.take("tests.xml", junit(a="failed", b="failed", c="failed"))
+    result = project.take("tests.xml", junit(a="passed", b="skipped"))
+    assert len(result["fixed"]) == 1
+    assert sorted(project.states().items()) == [("a: no", "verified_fixed"), ("b: no", "open"), ("c: no", "open")]
+
+
+def test_a_review_closes_nothing_on_import(project: Project) -> None:
+    """0-05: nobody knows of a fix between two imports."""
+    project.take("rev.json", found("It is never checked"))
+    assert project.take("rev.json", found())["fixed"] == []
+    assert project.states() == {"It is never checked": "open"}
+
+
+def test_what_the_gate_filtered_can_be_listed(project: Project) -> None:
+    """0-14: with residual risks and testing gaps."""
+    whole = json.loads(found("Perhaps", confidence=50)) | {
+        "residual_risks": ["slow disks"],
+        "testing_gaps": ["no load"],
+    }
+    project.take("rev.json", json.dumps(whole))
+    shown = json.loads(project.awf("findings", "list", "--filtered", "--json").stdout)
+    assert [one["title"] for one in shown["filtered"]] == ["Perhaps"]
+    assert (shown["residual_risks"], shown["testing_gaps"]) == (["slow disks"], ["no load"])
+    assert "Perhaps" in project.awf("findings", "list", "--filtered").stdout
