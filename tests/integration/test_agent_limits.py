@@ -36,8 +36,8 @@ def ended(awf: Awf, *arguments: str) -> tuple[int, dict[str, object]]:
         ("Claude AI usage limit reached|4102444800", 1, "quota"),
         ("HTTP 429 Too Many Requests", 1, "rate_limit"),
         ("401 Unauthorized", 1, "auth"),
-        ("unknown option --nope", 2, "config"),
-        ("read ECONNRESET", 1, "server"),
+        ("unknown option --nope", 2, "bad_flag"),
+        ("read ECONNRESET", 1, "network"),
         ("bye", 143, "killed"),
     ],
 )

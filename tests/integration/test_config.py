@@ -153,7 +153,7 @@ def test_a_user_chooses_the_models_of_declared_profiles(awf: Awf, project: Path)
     last(run(awf, project))
     build, review, plain = Path(f"{pi}.ran").read_text().splitlines()
     assert "--model big" in build
-    assert "--model groq/sharp" in review
+    assert "--provider groq --model sharp" in review
     assert "--thinking high" in review
     assert "--model usual" in plain
     shown = json.loads(awf("config", "--json").stdout)

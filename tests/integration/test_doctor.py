@@ -92,13 +92,13 @@ def test_a_probe_really_asks(doctor: Doctor, tmp_path: Path, snapshot: SnapshotA
 
 
 def test_without_a_probe_no_agent_is_asked(doctor: Doctor, tmp_path: Path) -> None:
-    """It costs nothing; what programs say about themselves is cached."""
+    """It costs nothing; what programs say about themselves is asked every time, and cached for runs."""
     pi = stub(tmp_path / "bin", "pi")
     first, second = doctor("--json"), doctor("--json")
     assert row(first, "pi") == row(second, "pi")
     assert row(first, "pi")["works"] is True
     assert row(first, "pi")["call"] is None
-    assert (was_run(pi), asked(pi)) == (False, 2)
+    assert (was_run(pi), asked(pi)) == (False, 4)
     assert (tmp_path / "home/.cache/awf/agents.json").exists()
 
 
