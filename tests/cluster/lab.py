@@ -161,12 +161,12 @@ class Lab:
     def stopped(self, run: str = "r", timeout: float = 60) -> RunResult:
         """Return the result of a run once it has stopped or waits."""
         state = self.until(run, lambda state: state.status is not RunStatus.RUNNING, timeout)
-        return result_of(state, self.store.journal)
+        return result_of(state, self.store.journal, self.store.ledger(state.run_id))
 
     def ended(self, run: str = "r", timeout: float = 60) -> RunResult:
         """Return the result of a run once it has ended."""
         state = self.until(run, lambda state: state.status.final, timeout)
-        return result_of(state, self.store.journal)
+        return result_of(state, self.store.journal, self.store.ledger(state.run_id))
 
     def answer(self, run: str, option: str, by: str = "anna", **more: Any) -> None:
         self.store.answer(self.id(run), option, by=by, **more)
