@@ -92,6 +92,7 @@ class ReviewFindings:
         self._home = main_checkout(root)  # where the findings are shown
         self._load = load
         self._loaded: RunFindings | None = None
+        self._empty: bool | None = None  # whether the ledger has no line; None: not looked at
         self._triage = _Triage(load_triage)
         self._file: ReportsFile | None = None  # of the run's open reports
 
@@ -178,6 +179,9 @@ class ReviewFindings:
     @hookimpl
     def before_stage(self, stage: BaseStage, visit: int, state: State) -> None:
         """Note what a review is given to look at."""
+        if is_reporting(stage):
+            self._empty = None
+            self._is_empty()
         if is_asked_for_findings(stage):
             self._findings().start_attempt(stage, visit, state)
 
@@ -212,11 +216,17 @@ class ReviewFindings:
         if next(self._journal.ledger(), None):
             self._findings().on_resume(run_id)
 
+    def _is_empty(self) -> bool:
+        """Whether the ledger had no line when it was first looked at, before a stage rather than after it."""
+        if self._empty is None:
+            self._empty = next(self._journal.ledger(), None) is None
+        return self._empty
+
     def _concerns(self, stage: BaseStage, outcome: Outcome) -> bool:
         """Whether a stage may have changed or reported a finding."""
         if not isinstance(stage, LlmStage | ToolStage):
             return False
-        if is_reporting(stage) and (not outcome.status.passes or next(self._journal.ledger(), None)):
+        if is_reporting(stage) and not (outcome.status.passes and self._is_empty()):
             return True
         opening = outcome.response.find("[")
         answers = opening >= 0 and _ANSWER.search(outcome.response, opening) is not None
