@@ -41,7 +41,7 @@ _ADVICE: dict[str, str] = {
     ErrorKind.SERVER: "Resume when the provider works again.",
     ErrorKind.INVALID: "Check the model and the length of the prompt, then resume.",
     ErrorKind.CONFIG: "Check the agent with awf doctor, then resume.",
-    ErrorKind.DENIED: "Give the agent the permission it was refused, then resume.",
+    ErrorKind.DENIED: "See what the agent was refused, or did without permission, then resume.",
     ErrorKind.EMPTY: "Resume to ask the agent again.",
     ErrorKind.PROTOCOL: "Read the answer in its logs, then resume to ask again.",  # FailureClass.PROTOCOL as well
     ErrorKind.KILLED: "Check its logs, then resume.",
