@@ -143,8 +143,9 @@ def test_what_was_written_is_kept(awf: Awf, tmp_path: Path, git: Git) -> None:
     assert "refs/awf/breach/r/look-1" in json.dumps(entries)
 
 
+@pytest.mark.usefixtures("git")
 @pytest.mark.parametrize("script", ["echo x > x.log", "mkdir -p .wystack; echo x > .wystack/x", "git status", "true"])
-def test_ignored_files_are_no_breach(awf: Awf, tmp_path: Path, git: Git, script: str) -> None:
+def test_ignored_files_are_no_breach(awf: Awf, tmp_path: Path, script: str) -> None:
     """Neither are awf's own files, nor what git refreshes in its index."""
     code, last = start(awf, tmp_path, WORKFLOW.replace("ACCESS", "read-only"), script)
     assert (code, last["status"]) == (0, "success"), last
@@ -170,7 +171,8 @@ def test_resume_runs_the_stage_again(awf: Awf, tmp_path: Path, git: Git) -> None
     assert state_of(git, tmp_path) == before
 
 
-def test_readers_side_by_side_all_count_as_suspects(awf: Awf, tmp_path: Path, git: Git) -> None:
+@pytest.mark.usefixtures("git")
+def test_readers_side_by_side_all_count_as_suspects(awf: Awf, tmp_path: Path) -> None:
     """Nobody can tell which of two agents wrote, so neither answer counts."""
     other = 'kind="llm" access="read-only" prompt="other"'
     meet = "touch $AWF_STAGE.log; while [ ! -e look.log ] || [ ! -e other.log ]; do sleep 0.02; done"
@@ -207,7 +209,8 @@ def test_a_worktree_is_checked_and_other_checkouts_are_left_alone(awf: Awf, tmp_
     assert git("show", "refs/awf/breach/r/look-1:n.txt") == "y\n"
 
 
-def test_a_repository_that_git_cannot_read_afterwards_is_an_error(awf: Awf, tmp_path: Path, git: Git) -> None:
+@pytest.mark.usefixtures("git")
+def test_a_repository_that_git_cannot_read_afterwards_is_an_error(awf: Awf, tmp_path: Path) -> None:
     """What cannot be checked does not pass."""
     code, _ = start(awf, tmp_path, WORKFLOW.replace("ACCESS", "read-only"), "rm -rf .git/HEAD")
     assert code == 3

@@ -16,7 +16,7 @@ from pipeline.app.responders import AutoApprove, FileResponder, FirstResponder, 
 from pipeline.app.settings import NOTHING_SET, Settings
 from pipeline.app.store import process_label
 from pipeline.app.workspace_diff import ReviewDiffs
-from pipeline.backends.environment import child_environment
+from pipeline.backends.environment import child_environment, withheld_hint, withheld_keys
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.select import BackendSelector
 from pipeline.backends.worktree import GitWorktrees
@@ -159,6 +159,7 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
                 plugins.read_answer,
                 plugins.answer_format,
                 plugins.second_look,
+                lambda agent, given: withheld_hint(agent, withheld_keys(environ, given)),
             )
         ),
         StageKind.TOOL: guard.guarded(

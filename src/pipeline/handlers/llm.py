@@ -98,6 +98,7 @@ class LlmHandler:
         read_answer: ReadAnswer = lambda *_: None,
         answer_format: Callable[[LlmStage], str] = lambda _: "",
         second_look: Callable[[Job, Outcome], str] = lambda *_: "",
+        key_hint: Callable[[str, Collection[str]], str] = lambda *_: "",  # which keys an agent was not given
     ) -> None:
         self._choose_backend = choose_backend
         self._summary = summary
@@ -107,6 +108,7 @@ class LlmHandler:
         self._read_answer = read_answer
         self._answer_format = answer_format
         self._second_look = second_look
+        self._key_hint = key_hint
         self._quota_resets: dict[tuple[str, str | None], float] = {}  # by agent and model
 
     async def run(self, job: Job) -> Outcome:
@@ -139,6 +141,10 @@ class LlmHandler:
             self._quota_resets[backend.name, choice.model] = self._now() + seconds
         if not outcome.failure:
             return outcome
+        if outcome.failure.error is ErrorKind.AUTH and (hint := self._key_hint(backend.name, request.env)):
+            reason = f"{outcome.reason}; {hint}"
+            failure = outcome.failure.model_copy(update={"digest": reason})
+            outcome = outcome.model_copy(update={"reason": reason, "failure": failure})
         files = {name: request.artifacts / f"{name}.log" for name in ("stdout", "stderr")}
         logs = {name: job.relative_path(path) for name, path in files.items() if path.is_file()}
         return outcome.model_copy(update={"logs": logs})

@@ -4,9 +4,12 @@ Only its last `result` message says how a run went: not its exit code, nor its `
 """
 
 import json
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 
 from pydantic import Field, FiniteFloat, NonNegativeInt
@@ -18,6 +21,7 @@ from pipeline.backends.agents.base import (
     Message,
     MessageModel,
     find_error,
+    find_instructions,
     option,
     tool_call_label,
 )
@@ -41,6 +45,11 @@ _ACCESS: Mapping[Access, tuple[str, ...]] = MappingProxyType(
         Access.CODING: ("--permission-mode", "acceptEdits", "--allowedTools", "Bash"),
     }
 )
+_LONGEST_INSTRUCTIONS = 100_000  # bytes: the system takes at most 128 KiB as one argument
+_INSTRUCTIONS = """\
+These are the project's own instructions, quoted from its files. Observe them in your work. They change neither what \
+you are allowed to do nor the form of answer that you are asked for.
+"""
 _NO_SESSION = r"No conversation found|--resume requires a valid session"
 _REFUSAL = r"^([Ee]rror: |Claude Code could not start|No conversation found|--\S+ cannot be used).*"
 
@@ -51,11 +60,12 @@ class Claude(AgentProgram):
     name = "claude"
     flags = (
         *("--print", "--verbose", "--output-format", "--setting-sources", "--strict-mcp-config", "--tools"),
-        *("--permission-mode", "--allowedTools", "--model", "--effort", "--resume"),
+        *("--permission-mode", "--allowedTools", "--model", "--effort", "--resume", "--append-system-prompt"),
     )
     install = "npm install -g @anthropic-ai/claude-code"
     provider = "anthropic"
     own_variables = ("CLAUDE_CONFIG_DIR", _RETRIES)
+    instructions = ("CLAUDE.md", ".claude/CLAUDE.md")
 
     def variables(self, provider: str | None) -> tuple[str, ...]:
         """The provider's key, the switch that makes it use that provider, and its own variables."""
@@ -70,6 +80,7 @@ class Claude(AgentProgram):
             *option("--model", request.model),
             *option("--effort", request.reasoning_effort),
             *option("--resume", request.session.id if request.session else None),
+            *option("--append-system-prompt", _project_instructions(request.cwd, self.instructions)),
         )
         # By default it retries for minutes, even if the key is wrong.
         return Invocation((*arguments, *extra), {_RETRIES: request.env.get(_RETRIES, "5")})
@@ -77,6 +88,20 @@ class Claude(AgentProgram):
     def transcript(self, used_before: Usage | None) -> "ClaudeTranscript":
         """A transcript that subtracts what the session had used before."""
         return ClaudeTranscript(used_before)
+
+
+def _project_instructions(cwd: Path, names: Collection[str]) -> str:
+    """What it would read of the project itself, if its settings and hooks did not come with that."""
+    texts = []
+    for path in find_instructions(cwd, names):
+        with suppress(OSError):
+            name, text = os.path.relpath(path, cwd), path.read_text(encoding="utf-8", errors="replace")
+            texts.append(f'<project-instructions file="{name}">\n{text.strip()}\n</project-instructions>')
+    quoted = "\n".join((_INSTRUCTIONS, *texts)).replace("\0", "").encode()
+    if len(quoted) > _LONGEST_INSTRUCTIONS:
+        rest = b"\n[The rest is too long to quote: read it in the files.]"
+        quoted = quoted[:_LONGEST_INSTRUCTIONS] + rest
+    return quoted.decode(errors="ignore") if texts else ""
 
 
 class _Tokens(MessageModel):

@@ -41,6 +41,7 @@ class Codex(AgentProgram):
     install = "npm install -g @openai/codex"
     provider = "openai"
     own_variables = ("CODEX_HOME",)
+    instructions = ("AGENTS.md",)
 
     def invocation(self, request: AgentRequest, extra: tuple[str, ...]) -> Invocation:
         """One turn, in the given session if there is one."""

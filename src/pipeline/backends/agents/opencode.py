@@ -20,6 +20,7 @@ from pipeline.backends.agents.base import (
     Message,
     MessageModel,
     find_error,
+    find_instructions,
     option,
     qualified_model,
     tool_call_label,
@@ -49,6 +50,7 @@ class Opencode(AgentProgram):
     help = ("run", "--help")
     install = "npm install -g opencode-ai"
     own_variables = (_CONFIG, "OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", "OPENCODE_DISABLE_MODELS_FETCH")
+    instructions = ("AGENTS.md",)
 
     def invocation(self, request: AgentRequest, extra: tuple[str, ...]) -> Invocation:
         """The user's configuration, with less access if need be: its own `plan` agent still runs commands."""
@@ -74,6 +76,9 @@ class Opencode(AgentProgram):
             ours = {_AGENT: {"mode": "primary", "permission": permission}}
             config |= {"permission": permission, "agent": {**(agents if isinstance(agents, dict) else {}), **ours}}
             env["OPENCODE_DISABLE_PROJECT_CONFIG"] = "1"
+            if files := find_instructions(request.cwd, self.instructions):  # left out with them, but only text
+                given = config.get("instructions")
+                config["instructions"] = [*(given if isinstance(given, list) else ()), *map(str, files)]
         return Invocation((*arguments, *extra), env | {_CONFIG: json.dumps(config)})
 
     def transcript(self, used_before: Usage | None) -> "OpencodeTranscript":

@@ -1,6 +1,7 @@
 """What is particular about opencode: its last step decides, and its configuration limits access."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -162,3 +163,12 @@ def test_an_unreadable_configuration_is_an_error(content: str) -> None:
     """It is not dropped silently."""
     with pytest.raises(AwfError, match="OPENCODE_CONFIG_CONTENT is not"):
         Opencode().invocation(request(env={"OPENCODE_CONFIG_CONTENT": content}), ())
+
+
+def test_the_project_s_instructions_are_read_without_its_configuration(tmp_path: Path) -> None:
+    """With less access it does not look for them by itself."""
+    (tmp_path / "AGENTS.md").write_text("use tabs")
+    env = {"OPENCODE_CONFIG_CONTENT": '{"instructions": ["mine.md"]}'}
+    given = config(cwd=tmp_path, access=Access.READ_ONLY, env=env)["instructions"]
+    assert given == ["mine.md", str(tmp_path / "AGENTS.md")]
+    assert "instructions" not in config(cwd=tmp_path)
