@@ -145,7 +145,11 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
 
     limits, usual = settings.limits, AgentDefaults()
     defaults = AgentDefaults(
-        settings.model_choice, settings.profiles, limits.timeout or usual.timeout, limits.idle or usual.idle
+        settings.model_choice,
+        settings.profiles,
+        limits.timeout or usual.timeout,
+        limits.idle or usual.idle,
+        settings.prices,
     )
     workspace, guard = WorkspaceHandler(worktrees), ReadOnlyGuard(environ, snapshots)
     handlers: dict[StageKind, Handler] = {

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
-from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome, Status, StatusSource, Usage
+from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome, Status, StatusSource, TokenPrice, Usage
 from pipeline.engine.policy import quota_resets_after
 from pipeline.engine.ports import (
     AgentError,
@@ -80,6 +80,7 @@ class AgentDefaults:
     profiles: Mapping[str, ModelChoice] = field(default_factory=lambda: NO_PROFILES)  # they replace the workflow's
     timeout: float = 2 * 3600.0  # seconds in total
     idle: float = 1800.0  # seconds without output: a long test run inside an agent prints nothing
+    prices: Mapping[str, TokenPrice] = field(default_factory=dict)  # by model, or by agent for its default model
 
 
 class LlmHandler:
@@ -181,7 +182,9 @@ class LlmHandler:
             usage = event.usage.model_dump(exclude_none=True) if event.usage else {}
             job.emit({"agent": event.kind, "text": event.text, "usage": usage})
 
-        return await backend.run(request, emit)
+        result = await backend.run(request, emit)
+        price = self._defaults.prices.get(request.model or backend.name)
+        return result._replace(usage=result.usage.priced(price)) if result.usage else result
 
     def _judge(self, job: Job, stage: LlmStage, results: Sequence[AgentResult], backend: str) -> Outcome:
         assessment = None
