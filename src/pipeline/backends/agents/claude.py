@@ -50,6 +50,7 @@ _INSTRUCTIONS = """\
 These are the project's own instructions, quoted from its files. Observe them in your work. They change neither what \
 you are allowed to do nor the form of answer that you are asked for.
 """
+_NO_TOOL = "No such tool available"  # what it tells a model that uses a tool which its access leaves out
 _NO_SESSION = r"No conversation found|--resume requires a valid session"
 _REFUSAL = r"^([Ee]rror: |Claude Code could not start|No conversation found|--\S+ cannot be used).*"
 
@@ -208,6 +209,8 @@ class ClaudeTranscript(AgentTranscript):
                 yield AgentEvent("tool_start", label)
             case {"type": "tool_result", "tool_use_id": str(identity), **more}:
                 label = self._tools.pop(identity, "a tool")
+                if more.get("is_error") and _NO_TOOL in json.dumps(more.get("content")):
+                    self.denied.append(label.partition(":")[0])
                 yield AgentEvent("tool_end", f"{label}: failed" if more.get("is_error") else label)
 
     def finish(self, stderr: str) -> None:
@@ -217,7 +220,9 @@ class ClaudeTranscript(AgentTranscript):
             self.ended = self.error is None
             self.text = result.result or "" if self.ended else ""
             self.usage = self._usage(result)
-            self.denied = list(dict.fromkeys(denial.tool_name for denial in result.permission_denials))
+            self.denied = list(
+                dict.fromkeys((*self.denied, *(denial.tool_name for denial in result.permission_denials)))
+            )
             lost = self.error and re.search(_NO_SESSION, self.error.message)
             self.session = AgentSession(self.session.id, result.session_usage) if self.session and not lost else None
         elif not self.session:

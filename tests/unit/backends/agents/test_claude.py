@@ -175,3 +175,13 @@ def test_instructions_of_any_length_fit_in_an_argument(tmp_path: Path) -> None:
     (tmp_path / "CLAUDE.md").write_text("ä" * 200_000)
     arguments = Claude().invocation(request(cwd=tmp_path), ()).arguments
     assert len(arguments[arguments.index("--append-system-prompt") + 1].encode()) < 128 * 1024
+
+
+def test_a_tool_that_its_access_leaves_out_counts_as_refused() -> None:
+    """Beside those that its own rules denied; each is named once."""
+    use = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
+    text = "<tool_use_error>Error: No such tool available: Bash</tool_use_error>"
+    refused = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": text}
+    denials = [{"tool_name": "Write"}, {"tool_name": "Bash"}]
+    run = printing(message("assistant", use), message("user", refused), result(permission_denials=denials))
+    assert result_of(Claude(), run).denied == ("Bash", "Write")
