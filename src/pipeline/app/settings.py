@@ -441,8 +441,13 @@ def read_settings(source: SourceText, level: SettingLevel) -> tuple[Settings, li
     file = read_element(SettingsFile, root, "the settings file", source.text, hits)
     blocks: dict[str, Element] = {"": file, "acp.": file.acp, "limits.": file.limits, "trust.": file.trust}
     blocks["review."] = file.review
-    named_blocks = {"agent": file.agents, "profile": file.profiles, "price": file.prices}
-    for kind, elements in {**named_blocks, "review.tool": file.review.tools}.items():
+    named_blocks = (
+        ("agent", file.agents),
+        ("profile", file.profiles),
+        ("price", file.prices),
+        ("review.tool", file.review.tools),
+    )
+    for kind, elements in named_blocks:
         for named in elements:
             if named.name and f"{kind}.{named.name}." in blocks:
                 message = f'the settings file has {kind.removeprefix("review.")} "{named.name}" twice'
