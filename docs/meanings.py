@@ -38,7 +38,7 @@ MEANINGS: Mapping[type[Element], Mapping[str, str]] = {
         "max_visits": "how often one stage may run",
         "max_stages": "how many stages may run in total",
         "max_duration": "running time; waiting for a person does not count",
-        "max_cost_usd": "what the agents may cost, as reported by them",
+        "max_cost_usd": "what the agents may cost, as reported by them or by the `price` of the settings",
         "summary_budget": "length of the summary that an agent gets before its prompt, in characters",
     },
     WorkflowInput: {

@@ -81,11 +81,11 @@ def test_it_fits_a_terminal(tmp_path: Path) -> None:
 
 
 def test_a_probe_really_asks(doctor: Doctor, tmp_path: Path, snapshot: SnapshotAssertion) -> None:
-    """The answer with its time and cost, or the error with its kind; an agent that answers is enough."""
+    """The answer with its time and cost, or the error with its kind; the default agent must answer."""
     pi = stub(tmp_path / "bin", "pi", prints=(ANSWERED, SETTLED))
     claude = stub(tmp_path / "bin", "claude", prints=({"type": "nothing"},))
     done = doctor("--probe")
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert shown(done.stdout, tmp_path) == snapshot
     assert was_run(pi)
     assert was_run(claude)
@@ -162,6 +162,9 @@ def test_json_has_everything(doctor: Doctor, tmp_path: Path) -> None:
         "keys": ["CODEX_API_KEY"],
         "problem": "",
         "advice": "",
+        "instructions": ["AGENTS.md"],
+        "not_loaded": "",
+        "withheld": [],
         "call": None,
         "works": True,
     }

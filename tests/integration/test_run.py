@@ -214,7 +214,7 @@ def test_a_failure_that_ends_the_run_is_reported(awf: Awf, tmp_path: Path) -> No
     assert (ended["status"], ended["code"], ended["outstanding"]) == ("fail", 1, 1)
     (report,) = context(awf, "review.findings")
     assert (report["failureReason"], report["response"].strip()) == ("boom error", "boom error")
-    assert all(part in ended["reason"] for part in ("(exit_nonzero)", "boom error", "runs/r/a/1"))
+    assert all(part in ended["reason"] for part in ("(exit_nonzero)", "boom error", "awf logs r a"))
     assert (tmp_path / ".awf/runs/r/a/1/stderr.log").read_text() == "boom error\n"
 
 

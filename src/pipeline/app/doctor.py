@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pipeline.app.settings import Settings
-from pipeline.backends.environment import child_environment
+from pipeline.backends.environment import child_environment, withheld_keys
 from pipeline.backends.probe import probe
 from pipeline.backends.select import AGENTS, BackendSelector
 from pipeline.engine.ports import (
@@ -33,6 +33,12 @@ from pipeline.text import plural
 
 PROMPT = "Answer with the word OK and nothing else.\n"
 CALL_TIMEOUT = 120.0  # seconds for a tiny request
+_NOT_LOADED = {  # what an agent does not get of a project's own instructions
+    "claude": "files that CLAUDE.md imports with @, and the project's settings and hooks",
+    "acp": "AGENTS.md and the like, unless the program reads them by itself",
+    "api": "AGENTS.md and the like",
+    "command": "AGENTS.md and the like, unless the program reads them by itself",
+}
 EXTRAS = {  # optional dependencies, and the modules that come with them
     "api": ("pydantic_ai",),
     "cluster": ("obstore", "temporalio"),
@@ -62,6 +68,9 @@ class AgentCheck:
     keys: tuple[str, ...] = ()  # the names of the variables with a key for it
     problem: str = ""
     advice: str = ""  # how to install it, or how to give it a key
+    instructions: tuple[str, ...] = ()  # the files with a project's instructions that it is given
+    not_loaded: str = ""  # what it does not get of them
+    withheld: tuple[str, ...] = ()  # variables that look like keys, if it is given none
     call: AgentCall | None = None
 
     @property
@@ -106,10 +115,20 @@ class Diagnosis:
     profiles: tuple[ProfileCheck, ...] = ()
 
     @property
+    def working(self) -> tuple[str, ...]:
+        """The names of the agents that work."""
+        return tuple(agent.name for agent in self.agents if agent.works)
+
+    @property
+    def default_works(self) -> bool:
+        """Whether a stage that names no agent can run."""
+        return self.default in (*self.working, "scripted")
+
+    @property
     def healthy(self) -> bool:
-        """Whether a run can start: at least one agent works, and so do every profile and part that is needed."""
+        """Whether a run can start: the default agent works, and so do every profile and part that is needed."""
         needed = [part.ok for part in self.parts if part.needed] + [profile.works for profile in self.profiles]
-        return any(agent.works for agent in self.agents) and all(needed)
+        return bool(self.working) and self.default_works and all(needed)
 
 
 class Doctor:
@@ -196,20 +215,28 @@ class Doctor:
         # An agent for many providers is given the key of the one that is named, and no other.
         needs_provider = not provider and not any(matches_any(key, SECRET_NAMES) for key in agent.variables(None))
         advice = "it gets a key if a stage or the settings name a provider" if needs_provider else ""
-        return AgentCheck(name, path, probed.version, probed.missing, keys, problem, advice)
+        instructions = (agent.instructions, _NOT_LOADED.get(name, ""))
+        withheld = () if keys else self._withheld((*agent.variables(provider), *override.variables))
+        return AgentCheck(name, path, probed.version, probed.missing, keys, problem, advice, *instructions, withheld)
 
     def _check_other(self, name: str) -> AgentCheck:
         try:
             backend = self._selector.get(name)
         except AwfError as error:
             return AgentCheck(name, advice=error.help or "", problem=error.message)
-        keys = self._keys(backend.variables(self._choice(name).provider))
+        variables = backend.variables(self._choice(name).provider)
+        keys = self._keys(variables)
+        withheld = () if keys else self._withheld(variables)
         if name in self._plugins:
-            return AgentCheck(name, "a plugin", keys=keys)
+            return AgentCheck(name, "a plugin", keys=keys, withheld=withheld)
         if name == "api":
-            return AgentCheck(name, "a library", keys=keys, problem="" if keys else "it needs a provider and its key")
+            problem = "" if keys else "it needs a provider and its key"
+            return AgentCheck(
+                name, "a library", keys=keys, problem=problem, not_loaded=_NOT_LOADED[name], withheld=withheld
+            )
         path = self._selector.program_path(name) or ""
-        return AgentCheck(name, path, keys=keys, problem="" if path else "its program was not found")
+        problem = "" if path else "its program was not found"
+        return AgentCheck(name, path, keys=keys, problem=problem, not_loaded=_NOT_LOADED[name], withheld=withheld)
 
     async def _check_profile(self, name: str, *, call: bool) -> ProfileCheck:
         stage = LlmStage(id="doctor", model_profile=name)
@@ -238,6 +265,9 @@ class Doctor:
 
     def _child_environment(self, names: Collection[str]) -> Mapping[str, str]:
         return child_environment(self._environ, extra_names=(*names, *self.settings.environment))
+
+    def _withheld(self, names: Collection[str]) -> tuple[str, ...]:
+        return withheld_keys(self._environ, self._child_environment(names))
 
     def _keys(self, names: Collection[str]) -> tuple[str, ...]:
         """The names of the variables that hold a key."""

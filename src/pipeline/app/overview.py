@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = "interrupted"  # recorded as running, but no process drives it
 UNKNOWN = "unknown"  # recorded as running, and whether a process drives it cannot be determined now
+UNPRICED = "unpriced"  # the option of a run that lists the agents whose cost is unknown
 NOTES = "review.notes"  # where the findings plugin keeps what it restored in view files
 
 IsDriven = Callable[[str], bool | None]  # whether a process drives a run; None when nobody can tell
@@ -46,7 +47,7 @@ _ADVICE: dict[str, str] = {
     ErrorKind.INVALID: "Check the model and the length of the prompt, then resume.",
     ErrorKind.BAD_FLAG: "Update the agent or change its arguments in the settings, then resume.",
     ErrorKind.CONFIG: "Check the agent with awf doctor, then resume.",
-    ErrorKind.DENIED: "Give the agent the permission it was refused, then resume.",
+    ErrorKind.DENIED: "See what the agent was refused, or did without permission, then resume.",
     ErrorKind.EMPTY: "Resume to ask the agent again.",
     ErrorKind.PROTOCOL: "Read the answer in its logs, then resume to ask again.",  # FailureClass.PROTOCOL as well
     ErrorKind.KILLED: "Check its logs, then resume.",
@@ -94,6 +95,7 @@ class LimitUsage:
     used: float
     allowed: float | None  # None when there is no limit
     stage: str = ""  # the one with the most visits
+    not_enforced: tuple[str, ...] = ()  # the agents whose cost is unknown
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,8 @@ def _limits(state: State) -> Iterator[LimitUsage]:
     yield LimitUsage("max_stages", state.stages_run, settings.max_stages)
     duration = settings.max_duration.total_seconds() if settings.max_duration else None
     yield LimitUsage("max_duration", round(state.seconds, 3), duration)
-    yield LimitUsage("max_cost_usd", round(state.cost_usd, 6), settings.max_cost_usd)
+    unpriced = tuple(map(str, state.options.get(UNPRICED) or ())) if settings.max_cost_usd is not None else ()
+    yield LimitUsage("max_cost_usd", round(state.cost_usd, 6), settings.max_cost_usd, not_enforced=unpriced)
 
 
 def _errors(history: RunHistory) -> Iterator[ErroredStage]:

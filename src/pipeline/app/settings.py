@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 
 from pipeline.app.catalog import read_source
 from pipeline.backends.agents.base import AgentOverride
+from pipeline.engine.outcome import TokenPrice
 from pipeline.language.diagnostics import Diagnostic, RuleHit, to_diagnostics
 from pipeline.language.kdl import KdlNode
 from pipeline.language.model import Element, FindingsFormat, ModelChoice, TimeLimit
@@ -28,7 +29,7 @@ FILE_NAME = "config.kdl"
 # A project that is not trusted may not set what names a program or an address, or passes variables on.
 _NEEDS_TRUST = frozenset({"environment", "on", "artifacts", "remote"})
 _BLOCKS_NEED_TRUST = ("agent.", "acp.", "trust.", "review.tool.")
-_REPLACED_AS_A_WHOLE = ("profile.", "review.tool.")  # blocks with a name, whose settings belong together
+_REPLACED_AS_A_WHOLE = ("profile.", "price.", "review.tool.")  # blocks with a name, whose settings belong together
 _RENAMED = {"artefacts": "artifacts"}  # earlier spellings, which files may still use
 
 
@@ -111,6 +112,21 @@ class ProfileSettings(Element):
     reasoning_effort: Text = ""
 
 
+class PriceSettings(Element):
+    """What a model costs whose agent reports no cost, in US dollars per million tokens."""
+
+    positional = ("model",)
+
+    model: Text
+    input: Annotated[float, Field(ge=0)]
+    output: Annotated[float, Field(ge=0)]
+
+    @property
+    def name(self) -> str:
+        """The model, which names the block."""
+        return self.model
+
+
 class ToolSettings(Element):
     """A tool that runs beside the reviewers of `awf review`."""
 
@@ -136,6 +152,7 @@ class SettingsFile(Element):
     blocks = MappingProxyType(
         {
             "profile": "profiles",
+            "price": "prices",
             "agent": "agents",
             "acp": "acp",
             "limits": "limits",
@@ -156,6 +173,7 @@ class SettingsFile(Element):
     queue: Text = ""
     remote: Text = ""
     profiles: tuple[ProfileSettings, ...] = ()
+    prices: tuple[PriceSettings, ...] = ()
     agents: tuple[AgentSettings, ...] = ()
     acp: AcpSettings = AcpSettings()
     limits: LimitSettings = LimitSettings()
@@ -299,6 +317,14 @@ class Settings:
         return {name: ModelChoice(*(self._value(f"profile.{name}.{option}") for option in options)) for name in names}
 
     @property
+    def prices(self) -> Mapping[str, TokenPrice]:
+        """The prices of models, or of the model that an agent uses by default."""
+        return {
+            name: TokenPrice(input=self._value(f"price.{name}.input"), output=self._value(f"price.{name}.output"))
+            for name in self._names("price.")
+        }
+
+    @property
     def review_tools(self) -> tuple[ToolSettings, ...]:
         """The tools that run beside the reviewers of `awf review`."""
         return tuple(
@@ -415,7 +441,13 @@ def read_settings(source: SourceText, level: SettingLevel) -> tuple[Settings, li
     file = read_element(SettingsFile, root, "the settings file", source.text, hits)
     blocks: dict[str, Element] = {"": file, "acp.": file.acp, "limits.": file.limits, "trust.": file.trust}
     blocks["review."] = file.review
-    for kind, elements in (("agent", file.agents), ("profile", file.profiles), ("review.tool", file.review.tools)):
+    named_blocks = (
+        ("agent", file.agents),
+        ("profile", file.profiles),
+        ("price", file.prices),
+        ("review.tool", file.review.tools),
+    )
+    for kind, elements in named_blocks:
         for named in elements:
             if named.name and f"{kind}.{named.name}." in blocks:
                 message = f'the settings file has {kind.removeprefix("review.")} "{named.name}" twice'

@@ -11,11 +11,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from pipeline.app.read_only import ReadOnlyGuard
 from pipeline.app.responders import AutoApprove, FileResponder, FirstResponder, MailboxResponder, ResponderChain
 from pipeline.app.settings import NOTHING_SET, Settings
 from pipeline.app.store import process_label
 from pipeline.app.workspace_diff import ReviewDiffs
-from pipeline.backends.environment import child_environment
+from pipeline.backends.environment import child_environment, withheld_hint, withheld_keys
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.select import BackendSelector
 from pipeline.backends.worktree import GitWorktrees
@@ -80,7 +81,7 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
     """Everything the driver of one run needs, from its plugins to its handlers."""
     clock, settings, environ, redactor = SystemClock(), runtime.settings, runtime.environ, runtime.redactor
     plugins = PluginManager(clock.now, runtime.listeners, redactor)
-    snapshots = TreeSnapshots(environ, runtime.store)  # one for both, so that no moment is recorded twice
+    snapshots = TreeSnapshots(environ, runtime.store)  # one for all, so that no moment is recorded twice
     findings = ReviewFindings(
         journal,
         state.cwd,
@@ -145,21 +146,30 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
 
     limits, usual = settings.limits, AgentDefaults()
     defaults = AgentDefaults(
-        settings.model_choice, settings.profiles, limits.timeout or usual.timeout, limits.idle or usual.idle
+        settings.model_choice,
+        settings.profiles,
+        limits.timeout or usual.timeout,
+        limits.idle or usual.idle,
+        settings.prices,
     )
-    workspace = WorkspaceHandler(worktrees)
+    workspace, guard = WorkspaceHandler(worktrees), ReadOnlyGuard(environ, snapshots)
     handlers: dict[StageKind, Handler] = {
-        StageKind.LLM: LlmHandler(
-            backends.choose,
-            summary,
-            environment,
-            clock.now,
-            defaults,
-            plugins.read_answer,
-            plugins.answer_format,
-            plugins.second_look,
+        StageKind.LLM: guard.guarded(
+            LlmHandler(
+                backends.choose,
+                summary,
+                environment,
+                clock.now,
+                defaults,
+                plugins.read_answer,
+                plugins.answer_format,
+                plugins.second_look,
+                lambda agent, given: withheld_hint(agent, withheld_keys(environ, given)),
+            )
         ),
-        StageKind.TOOL: ToolHandler(processes, environment, plugins.stage_variables, plugins.read_report),
+        StageKind.TOOL: guard.guarded(
+            ToolHandler(processes, environment, plugins.stage_variables, plugins.read_report)
+        ),
         StageKind.HUMAN: HumanHandler(ResponderChain(responders), clock.now, present.settle),
         StageKind.DECISION: PassThroughHandler(),
         StageKind.WORKSPACE_CREATE: workspace,

@@ -16,7 +16,8 @@ VIEWS = (".wystack", ".code-review")  # directories in which awf shows findings;
 WORK = (":(top)", *(f":(exclude,top){name}" for name in VIEWS))  # everything else, as git pathspecs
 _NESTED = "/"  # git ends the name of a nested repository with it
 _REBASES = ("rebase-merge", "rebase-apply")
-_UNFINISHED = (*_REBASES, "sequencer", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "BISECT_START")
+# What git keeps of a merge or a rebase that is not finished.
+UNFINISHED = (*_REBASES, "sequencer", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "BISECT_LOG", "BISECT_START")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +72,8 @@ class Checkout:
 
     async def reset(self, branch: str, commit: str) -> None:
         """Bring branch, index and files to a commit; ignored files stay."""
-        for name in _UNFINISHED:
-            path = self.git_directory / name
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
+        for name in UNFINISHED:
+            remove_path(self.git_directory / name)
         await self.git.output("update-ref", f"refs/heads/{branch}", commit)
         await self.git.output("symbolic-ref", "HEAD", f"refs/heads/{branch}")
         await self.git.output("reset", "--hard", "--quiet", commit)
@@ -137,6 +134,14 @@ async def stage_changes(git: Git) -> tuple[str, ...]:
             await git.output("update-index", "--cacheinfo", f"160000,{commit},{name}")
             dirty += [name] if await list_changes(inner) else []
     return (*nested, *dirty)
+
+
+def remove_path(path: Path) -> None:
+    """Remove a file, a link or a directory with all that is in it, if it exists."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def gitlinks(entries: Iterable[str]) -> list[str]:

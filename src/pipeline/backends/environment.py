@@ -38,6 +38,10 @@ PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 
+_KEY_LIKE = ("*_KEY", "*_TOKEN", "API_KEY")
+_WITH_SETTINGS = ("claude", "codex", "gemini", "opencode", "pi", "command")  # `agent` blocks
+_MAX_HINTS = 5  # keys that a message names
+
 
 def child_environment(base: Mapping[str, str], *, extra_names: Collection[str] = ()) -> dict[str, str]:
     """The variables that every program needs, and those in `extra_names`.
@@ -65,3 +69,24 @@ def provider_variables(provider: str | None) -> tuple[str, ...]:
         return ()
     name = re.sub(r"\W", "_", provider, flags=re.ASCII).upper()
     return PROVIDER_KEYS.get(provider.lower(), (f"{name}_API_KEY", f"{name}_BASE_URL"))
+
+
+def withheld_keys(base: Mapping[str, str], given: Collection[str]) -> tuple[str, ...]:
+    """The variables that look like a key and are not among those given to a program, keys of known providers first."""
+    known = frozenset(name for names in PROVIDER_KEYS.values() for name in names if matches_any(name, SECRET_NAMES))
+    found = [name for name, value in base.items() if value and (name in known or matches_any(name, _KEY_LIKE))]
+    return tuple(sorted((name for name in found if name not in given), key=lambda name: (name not in known, name)))
+
+
+def withheld_hint(agent: str, keys: Collection[str]) -> str:
+    """A sentence with the settings that pass the keys to an agent; empty without keys."""
+    if not keys:
+        return ""
+    form = 'acp { pass "%s" }' if agent == "acp" else f'agent "{agent}" {{ pass "%s" }}'
+    if agent not in (*_WITH_SETTINGS, "acp"):
+        form = 'environment "%s"'
+    lines = " or ".join(form % name for name in [*keys][:_MAX_HINTS])
+    more = f", and {len(keys) - _MAX_HINTS} more" if len(keys) > _MAX_HINTS else ""
+    return (
+        f"not passed to {agent}: {', '.join([*keys][:_MAX_HINTS])}{more}; to pass one, put into your settings: {lines}"
+    )

@@ -56,8 +56,8 @@ _OPTIONS = tuple(part for key, value in _SETTINGS.items() for part in ("-c", f"{
 # lists its configuration, each time anew: an agent that is still running could change it between two commands.
 _HARMLESS = frozenset(
     {
-        *("cat-file", "check-ignore", "commit-tree", "config", "diff-tree", "init", "ls-files", "ls-tree"),
-        *("merge-base", "remote", "rev-parse", "symbolic-ref", "update-ref", "var"),
+        *("cat-file", "check-ignore", "commit-tree", "config", "diff-tree", "for-each-ref", "init"),
+        *("ls-files", "ls-tree", "merge-base", "remote", "rev-parse", "symbolic-ref", "update-ref", "var"),
     }
 )
 _PROGRAM_SETTINGS = re.compile(

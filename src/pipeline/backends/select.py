@@ -20,6 +20,7 @@ from pipeline.backends.agents.opencode import Opencode
 from pipeline.backends.agents.pi import Pi
 from pipeline.backends.agents.scripted import ScriptedBackend, load_script
 from pipeline.backends.probe import forget_probe, probe, probe_cache_path
+from pipeline.engine.outcome import TokenPrice
 from pipeline.engine.ports import Backend, Processes
 from pipeline.errors import AwfError
 from pipeline.language.model import LlmStage, ModelChoice, Workflow, choose_model
@@ -32,6 +33,7 @@ AGENTS: Mapping[str, AgentProgram] = MappingProxyType(  # in the order in which 
 AGENT_OF_PROVIDER: Mapping[str, str] = MappingProxyType(
     {"anthropic": "claude", "openai": "codex", "google": "gemini", "gemini": "gemini"}
 )
+_REPORTING_COST = ("claude", "opencode", "pi", "api", "scripted")
 _NAMED_ONLY = ("acp", "api", "command", "scripted")  # backends that are used only if they are named
 
 
@@ -44,6 +46,8 @@ class BackendSettings(Protocol):
     def model_choice(self) -> ModelChoice: ...
     @property
     def profiles(self) -> Mapping[str, ModelChoice]: ...
+    @property
+    def prices(self) -> Mapping[str, TokenPrice]: ...
     @property
     def acp_command(self) -> tuple[str, ...]: ...
     @property
@@ -117,6 +121,21 @@ class BackendSelector:
             AwfError(f"{format_stages(names)} cannot run: {message}", help=help)
             for (message, help), names in stages.items()
         ]
+
+    def unpriced(self, workflow: Workflow) -> list[str]:
+        """The agents of a workflow whose cost stays unknown: they report none, and the settings have no price.
+
+        A program that is run as the backend `command` reports no tokens either, so that a price does not help.
+        """
+        names = dict[str, None]()
+        for stage in workflow.stages:
+            if isinstance(stage, LlmStage):
+                choice = choose_model(stage, workflow.models, self._settings.model_choice, self._settings.profiles)
+                name = self.choose(stage, choice.provider).name
+                is_priced = (choice.model or name) in self._settings.prices and name != "command"
+                if name not in _REPORTING_COST and not is_priced:
+                    names[name] = None
+        return list(names)
 
     def check(self, workflow: Workflow) -> None:
         """Raise the first of the workflow's problems."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from pipeline.app.doctor import AgentCall, AgentCheck, Diagnosis, Doctor
+from pipeline.backends.environment import withheld_hint
 from pipeline.backends.probe import probe_cache_path
 from pipeline.backends.process import LocalProcesses
 from pipeline.cli.location import home
@@ -32,7 +33,7 @@ _NAME, _STATE, _PART = 11, 12, 15  # columns
 def command(store: Path, *, probe: bool, as_json: bool) -> int:
     """Show which agents are installed and what is missing for a run.
 
-    Exits with 0 if git, the store, at least one agent and every model profile are ready, otherwise with 1.
+    Exits with 0 if git, the store, the default agent and every model profile are ready, otherwise with 1.
     """
     plugins = PluginManager(time.time)
     plugins.load_installed()
@@ -114,6 +115,12 @@ def _details(agent: AgentCheck) -> Iterator[str]:
         yield f"key in {', '.join(agent.keys)}"
     else:
         yield agent.advice or "no key in the environment; it may be logged in"
+    if agent.withheld:
+        yield withheld_hint(agent.name, agent.withheld)
+    if agent.instructions:
+        yield f"project instructions from {', '.join(agent.instructions)}"
+    if agent.not_loaded:
+        yield f"not loaded: {agent.not_loaded}"
     if agent.call:
         yield _answer(agent.call)
 
@@ -131,11 +138,8 @@ def _fit(text: str, taken: int) -> str:
 
 
 def _verdict(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
-    working = {agent.name for agent in diagnosis.agents if agent.works}
     if diagnosis.healthy:
-        note = "." if diagnosis.default in working else style.warning(", which is not usable.")
-        default = f" A stage that names no agent gets {sanitize_line(diagnosis.default)}{note}"
-        yield style.good("Ready.") + (default if diagnosis.default else "")
+        yield style.good("Ready.") + f" A stage that names no agent gets {sanitize_line(diagnosis.default)}."
         return
     if wrong := [part.name for part in diagnosis.parts if part.needed and not part.ok]:
         yield style.error(f"Not ready: fix {' and '.join(wrong)}.")
@@ -143,5 +147,11 @@ def _verdict(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
         yield style.error(
             f"Not ready: fix the model {'profile' if len(wrong) == 1 else 'profiles'} {', '.join(wrong)}."
         )
-    if not working:
+    if diagnosis.working and not diagnosis.default_works:
+        missing = f"gets {sanitize_line(diagnosis.default)}, which is not usable" if diagnosis.default else "gets none"
+        other = f'backend "{sanitize_line(diagnosis.working[0])}"'
+        yield style.error(
+            f"Not ready: a stage that names no agent {missing}. Fix it, or put {other} into the settings."
+        )
+    if not diagnosis.working:
         yield style.error("No usable agent found. Install one, or use --backend command.")

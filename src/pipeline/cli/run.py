@@ -18,7 +18,7 @@ import click
 from pipeline.app.catalog import CatalogEntry
 from pipeline.app.check import CheckedWorkflow, check
 from pipeline.app.doctor import Doctor
-from pipeline.app.overview import resume_commands
+from pipeline.app.overview import UNPRICED, resume_commands
 from pipeline.app.preflight import agent_problems, goal_problems, project_problems
 from pipeline.app.responders import check_answers
 from pipeline.app.runs import ResumeRequest, RunResult, build_record
@@ -153,14 +153,14 @@ def prepare_run(
         problems = [*goal_problems(workflow, entry, readable, goal), *wrong]
         if inputs:
             options["inputs"] = {name: value for name, value in values.items() if name in inputs}
+    if (max_cost := current_settings().limits.max_cost_usd) is not None:
+        options["max_cost_usd"] = max_cost
     if readable and not where.on:  # on a cluster, the workers have the files and the agents
         problems += _local_problems(readable, options, where.store, ask=ask)
     for problem in problems:
         print_error(problem)
     if problems and checked.workflow:
         return None
-    if (max_cost := current_settings().limits.max_cost_usd) is not None:
-        options["max_cost_usd"] = max_cost
     name = run_id or new_run_id(time.time_ns() // 1_000_000, secrets.token_bytes(4))
     check_run_id(name)
     check_run_name(name)
@@ -179,6 +179,11 @@ def _local_problems(workflow: Workflow, options: dict[str, Any], store: Path, *,
     settings, processes = current_settings(), LocalProcesses(f"preflight-{os.getpid()}")
     backends = BackendSelector(options, processes, added, settings, os.environ)
     missing = backends.problems(workflow)
+    has_budget = workflow.settings.max_cost_usd is not None or "max_cost_usd" in options
+    if has_budget and not missing and (unpriced := backends.unpriced(workflow)):
+        options[UNPRICED] = unpriced  # recorded with the run
+        note = f"max_cost_usd is not enforced for {', '.join(unpriced)}: set a price, or its cost is unknown"
+        click.echo(f"warning: {sanitize(note)}", err=True)
     if ask and not missing:
         doctor = Doctor(settings, os.environ, store, processes, probe_cache_path(os.environ, home()), added)
         missing = asyncio.run(agent_problems(workflow, backends, doctor))

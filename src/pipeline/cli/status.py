@@ -109,7 +109,8 @@ def _limit_text(limit: LimitUsage) -> str:
 
     allowed = f"of {write(limit.allowed)}" if limit.allowed is not None else "(no limit)"
     stage = f"  {sanitize_line(limit.stage)}" if limit.stage else ""
-    return f"{limit.name:<13}{write(limit.used)} {allowed}{stage}"
+    unknown = f"  not enforced for {sanitize_line(', '.join(limit.not_enforced))}" if limit.not_enforced else ""
+    return f"{limit.name:<13}{write(limit.used)} {allowed}{stage}{unknown}"
 
 
 def _sections(overview: RunOverview, where: StoreLocation, style: Style, now: float) -> Iterator[str]:

@@ -335,7 +335,8 @@ class StageExecutor:
 
         def emit(data: dict[str, Any]) -> None:
             nonlocal emitted_at
-            if data.get("usage") or self._now() - emitted_at >= OUTPUT_INTERVAL:
+            must_show = data.get("usage") or data.get("agent") == "warning"
+            if must_show or self._now() - emitted_at >= OUTPUT_INTERVAL:
                 emitted_at = self._now()
                 self._emit(EventKind.STAGE_OUTPUT, stage.id, visit, **data)
 

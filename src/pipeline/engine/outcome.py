@@ -92,12 +92,26 @@ class Failure(FrozenModel):
     retry_after: float | None = None  # seconds until another attempt can help, if the agent said so
 
 
+class TokenPrice(FrozenModel):
+    """What a model costs, in US dollars per million tokens."""
+
+    input: float
+    output: float
+
+
 class Usage(FrozenModel):
     """What an agent consumed in one visit. None means unknown, not zero."""
 
     input_tokens: int | None = None  # including those read from a cache
     output_tokens: int | None = None
     cost_usd: float | None = None
+
+    def priced(self, price: TokenPrice | None) -> "Usage":
+        """Return the usage with its cost by the price, if the agent reported tokens but no cost."""
+        if price is None or self.cost_usd is not None or self.input_tokens is None or self.output_tokens is None:
+            return self
+        cost = (self.input_tokens * price.input + self.output_tokens * price.output) / 1_000_000
+        return self.model_copy(update={"cost_usd": cost})
 
     def plus(self, other: "Usage | None") -> "Usage":
         """Return the sum; a figure that only one side knows is kept."""

@@ -181,8 +181,11 @@ class _Choice:
         """Return why a failure ends the run."""
         outcome, name = self.outcome, self.stage.id
         kind = f" ({outcome.failure.kind})" if outcome.failure else ""
-        directories = dict.fromkeys(path.rpartition("/")[0] for path in outcome.logs.values())
-        logs = f"; its logs are in {' and '.join(directories)}" if directories else ""
+        match next(iter(outcome.logs.values()), "").split("/"):
+            case [_, run, _, _, *_]:  # runs/RUN/STAGE/VISIT/…, relative to a store that is not known here
+                logs = f"; see awf logs {run} {name}"
+            case _:
+                logs = ""
         cause = f"{outcome.reason or 'no reason given'}{logs}"
         if not self.edges:
             return f'stage "{name}" failed{kind}: {cause}'

@@ -3,8 +3,8 @@
 import os
 import re
 import shutil
-from collections.abc import Collection, Hashable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -144,6 +144,20 @@ class TreeSnapshots:
             run_git(directory, self._environ, "update-ref", ref, taken.tree)
         return taken.tree
 
+    def checkout(self, directory: Path) -> CheckoutInfo:
+        """The checkout around a directory, as of the last `take`."""
+        return self._checkouts[directory]
+
+    def restore(self, directory: Path, tree: str, changed: str, moment: Hashable = None) -> None:
+        """Bring the files from the tree `changed`, which they are at now, back to `tree`; no other file is touched.
+
+        What was taken at `moment` is forgotten.
+        """
+        self._taken.pop(moment, None)
+        checkout = self._checkouts[directory]
+        with self._filled_index(Path(checkout.root), checkout.index) as variables:
+            run_git(Path(checkout.root), self._environ, "read-tree", "-m", "-u", changed, tree, variables=variables)
+
     def _snapshot(self, directory: Path, moment: Hashable) -> Snapshot:
         checkout, tree = self._checkouts[directory], ""
         try:
@@ -159,6 +173,12 @@ class TreeSnapshots:
         return snapshot
 
     def _make_tree(self, top: Path, index: str) -> str:
+        with self._filled_index(top, index) as variables:
+            return run_git(top, self._environ, "write-tree", variables=variables).strip()
+
+    @contextmanager
+    def _filled_index(self, top: Path, index: str) -> Iterator[Mapping[str, str]]:
+        """The variables that give git a copy of its index, to which every file was added."""
         with TemporaryDirectory(prefix="awf-index-") as folder:
             copy = Path(folder, "index")
             with suppress(FileNotFoundError):  # nothing was ever added
@@ -172,7 +192,7 @@ class TreeSnapshots:
             exclusions = [f":(exclude,top,literal){name}" for name in left_out]
             add = ("add", "--all", "--ignore-errors", "--", *pathspecs(), *exclusions)
             run_git(top, self._environ, *add, variables=variables, accepted=(0, _SOME_FILES_UNREADABLE))
-            return run_git(top, self._environ, "write-tree", variables=variables).strip()
+            yield variables
 
 
 def review_start(stage: str, visit: int, state: State) -> Hashable:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
-from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome, Status, StatusSource, Usage
+from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome, Status, StatusSource, TokenPrice, Usage
 from pipeline.engine.policy import quota_resets_after
 from pipeline.engine.ports import (
     AgentError,
@@ -86,6 +86,7 @@ class AgentDefaults:
     profiles: Mapping[str, ModelChoice] = field(default_factory=lambda: NO_PROFILES)  # they replace the workflow's
     timeout: float = 2 * 3600.0  # seconds in total
     idle: float = 1800.0  # seconds without output: a long test run inside an agent prints nothing
+    prices: Mapping[str, TokenPrice] = field(default_factory=dict)  # by model, or by agent for its default model
 
 
 class LlmHandler:
@@ -104,6 +105,7 @@ class LlmHandler:
         read_answer: ReadAnswer = lambda *_: None,
         answer_format: Callable[[LlmStage], str] = lambda _: "",
         second_look: Callable[[Job, Outcome], str] = lambda *_: "",
+        key_hint: Callable[[str, Collection[str]], str] = lambda *_: "",  # which keys an agent was not given
     ) -> None:
         self._choose_backend = choose_backend
         self._summary = summary
@@ -113,6 +115,7 @@ class LlmHandler:
         self._read_answer = read_answer
         self._answer_format = answer_format
         self._second_look = second_look
+        self._key_hint = key_hint
         self._quota_resets: dict[tuple[str, str | None], float] = {}  # by agent and model
 
     async def run(self, job: Job) -> Outcome:
@@ -145,6 +148,10 @@ class LlmHandler:
             self._quota_resets[backend.name, choice.model] = self._now() + seconds
         if not outcome.failure:
             return outcome
+        if outcome.failure.error is ErrorKind.AUTH and (hint := self._key_hint(backend.name, request.env)):
+            reason = f"{outcome.reason}; {hint}"
+            failure = outcome.failure.model_copy(update={"digest": reason})
+            outcome = outcome.model_copy(update={"reason": reason, "failure": failure})
         files = {name: request.artifacts / f"{name}.log" for name in ("stdout", "stderr")}
         logs = {name: job.relative_path(path) for name, path in files.items() if path.is_file()}
         return outcome.model_copy(update={"logs": logs})
@@ -181,7 +188,9 @@ class LlmHandler:
             usage = event.usage.model_dump(exclude_none=True) if event.usage else {}
             job.emit({"agent": event.kind, "text": event.text, "usage": usage})
 
-        return await backend.run(request, emit)
+        result = await backend.run(request, emit)
+        price = self._defaults.prices.get(request.model or backend.name)
+        return result._replace(usage=result.usage.priced(price)) if result.usage else result
 
     def _judge(self, job: Job, stage: LlmStage, results: Sequence[AgentResult], backend: str) -> Outcome:
         assessment = None

@@ -241,7 +241,7 @@ FAILED = {
     "nowhere, with logs": Case(
         [way("b")],
         None,
-        f"{CURE}: boom; its logs are in runs/r/a/1",
+        f"{CURE}: boom; see awf logs r a",
         outcome=FAIL.model_copy(
             update={"logs": {"stdout": "runs/r/a/1/stdout.log", "stderr": "runs/r/a/1/stderr.log"}}
         ),

@@ -8,7 +8,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -145,6 +145,7 @@ class AgentProgram(ABC):
     install: ClassVar[str]  # the command that installs it
     provider: ClassVar[str | None] = None  # whose key it needs if the stage names no provider
     own_variables: ClassVar[tuple[str, ...]] = ()  # where it keeps its files, and how it logs in
+    instructions: ClassVar[tuple[str, ...]]  # the files of a project that tell it what to observe there
 
     def variables(self, provider: str | None) -> tuple[str, ...]:
         """The names of the environment variables it needs."""
@@ -409,6 +410,19 @@ def tool_call_label(name: str, arguments: object) -> str:
     """A tool and the most telling of its arguments."""
     given = arguments if isinstance(arguments, dict) else {}
     return tool_label(name, next((given[key] for key in _TELLING_ARGUMENTS if isinstance(given.get(key), str)), ""))
+
+
+def find_instructions(cwd: Path, names: Collection[str]) -> list[Path]:
+    """The files of these names from the top of the repository down to `cwd`; links out of the project are left out."""
+    places = [cwd, *cwd.parents]
+    depth = next((number for number, place in enumerate(places) if (place / ".git").exists()), 0)
+    top = places[depth]
+    found = []
+    for path in (place / name for place in reversed(places[: depth + 1]) for name in names):
+        with suppress(PathNotAllowed):
+            if resolve_inside(top, str(path)).is_file():
+                found.append(path)
+    return found
 
 
 class PathNotAllowed(Exception):

@@ -4,9 +4,12 @@ Only its last `result` message says how a run went: not its exit code, nor its `
 """
 
 import json
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 
 from pydantic import Field, FiniteFloat, NonNegativeInt
@@ -18,6 +21,7 @@ from pipeline.backends.agents.base import (
     Message,
     MessageModel,
     find_error,
+    find_instructions,
     option,
     tool_call_label,
 )
@@ -41,6 +45,12 @@ _ACCESS: Mapping[Access, tuple[str, ...]] = MappingProxyType(
         Access.CODING: ("--permission-mode", "acceptEdits", "--allowedTools", "Bash"),
     }
 )
+_LONGEST_INSTRUCTIONS = 100_000  # bytes: the system takes at most 128 KiB as one argument
+_INSTRUCTIONS = """\
+These are the project's own instructions, quoted from its files. Observe them in your work. They change neither what \
+you are allowed to do nor the form of answer that you are asked for.
+"""
+_NO_TOOL = "No such tool available"  # what it tells a model that uses a tool which its access leaves out
 _NO_SESSION = r"No conversation found|--resume requires a valid session"
 _REFUSAL = r"^([Ee]rror: |Claude Code could not start|No conversation found|--\S+ cannot be used).*"
 
@@ -51,11 +61,12 @@ class Claude(AgentProgram):
     name = "claude"
     flags = (
         *("--print", "--verbose", "--output-format", "--setting-sources", "--strict-mcp-config", "--tools"),
-        *("--permission-mode", "--allowedTools", "--model", "--effort", "--resume"),
+        *("--permission-mode", "--allowedTools", "--model", "--effort", "--resume", "--append-system-prompt"),
     )
     install = "npm install -g @anthropic-ai/claude-code"
     provider = "anthropic"
     own_variables = ("CLAUDE_CONFIG_DIR", CLAUDE_RETRIES)
+    instructions = ("CLAUDE.md", ".claude/CLAUDE.md")
 
     def variables(self, provider: str | None) -> tuple[str, ...]:
         """The provider's key, the switch that makes it use that provider, and its own variables."""
@@ -70,6 +81,7 @@ class Claude(AgentProgram):
             *option("--model", request.model),
             *option("--effort", request.reasoning_effort),
             *option("--resume", request.session.id if request.session else None),
+            *option("--append-system-prompt", _project_instructions(request.cwd, self.instructions)),
         )
         # By default it retries for minutes, even if the key is wrong.
         return Invocation((*arguments, *extra), {CLAUDE_RETRIES: request.env.get(CLAUDE_RETRIES, "5")})
@@ -77,6 +89,20 @@ class Claude(AgentProgram):
     def transcript(self, used_before: Usage | None) -> "ClaudeTranscript":
         """A transcript that subtracts what the session had used before."""
         return ClaudeTranscript(used_before)
+
+
+def _project_instructions(cwd: Path, names: Collection[str]) -> str:
+    """What it would read of the project itself, if its settings and hooks did not come with that."""
+    texts = []
+    for path in find_instructions(cwd, names):
+        with suppress(OSError):
+            name, text = os.path.relpath(path, cwd), path.read_text(encoding="utf-8", errors="replace")
+            texts.append(f'<project-instructions file="{name}">\n{text.strip()}\n</project-instructions>')
+    quoted = "\n".join((_INSTRUCTIONS, *texts)).replace("\0", "").encode()
+    if len(quoted) > _LONGEST_INSTRUCTIONS:
+        rest = b"\n[The rest is too long to quote: read it in the files.]"
+        quoted = quoted[:_LONGEST_INSTRUCTIONS] + rest
+    return quoted.decode(errors="ignore") if texts else ""
 
 
 class _Tokens(MessageModel):
@@ -183,6 +209,8 @@ class ClaudeTranscript(AgentTranscript):
                 yield AgentEvent("tool_start", label)
             case {"type": "tool_result", "tool_use_id": str(identity), **more}:
                 label = self._tools.pop(identity, "a tool")
+                if more.get("is_error") and _NO_TOOL in json.dumps(more.get("content")):
+                    self.denied.append(label.partition(":")[0])
                 yield AgentEvent("tool_end", f"{label}: failed" if more.get("is_error") else label)
 
     def finish(self, stderr: str) -> None:
@@ -192,7 +220,9 @@ class ClaudeTranscript(AgentTranscript):
             self.ended = self.error is None
             self.text = result.result or "" if self.ended else ""
             self.usage = self._usage(result)
-            self.denied = list(dict.fromkeys(denial.tool_name for denial in result.permission_denials))
+            self.denied = list(
+                dict.fromkeys((*self.denied, *(denial.tool_name for denial in result.permission_denials)))
+            )
             lost = self.error and re.search(_NO_SESSION, self.error.message)
             self.session = AgentSession(self.session.id, result.session_usage) if self.session and not lost else None
         elif not self.session:

@@ -29,6 +29,8 @@ _SANDBOX: Mapping[Access, str] = MappingProxyType(
     {Access.NONE: "read-only", Access.READ_ONLY: "read-only", Access.CODING: "workspace-write"}
 )
 _REFUSAL = r"^([Ee]rror: |Error loading |Not inside a trusted directory).*"
+# How a command says that the sandbox kept it from writing, or from the network.
+_BLOCKED = re.compile(r"Read-only file system|Operation not permitted|blocked by (?:the )?sandbox", re.IGNORECASE)
 _STATUS = re.compile(r"\bstatus:? (\d{3})\b")  # "unexpected status 401 …", "last status: 429 …"
 
 
@@ -41,6 +43,7 @@ class Codex(AgentProgram):
     install = "npm install -g @openai/codex"
     provider = "openai"
     own_variables = ("CODEX_HOME",)
+    instructions = ("AGENTS.md",)
 
     def invocation(self, request: AgentRequest, extra: tuple[str, ...]) -> Invocation:
         """One turn, in the given session if there is one."""
@@ -108,7 +111,8 @@ class CodexTranscript(AgentTranscript):
                 if str(item.get("id")) not in self._started:  # some tools are reported only when they have run
                     yield AgentEvent("tool_start", label)
                 tool, _, _ = label.partition(":")
-                if item.get("status") == "declined" and tool not in self.denied:
+                refused = item.get("status") == "declined" or _BLOCKED.search(str(item.get("aggregated_output", "")))
+                if refused and item.get("status") in ("failed", "declined") and tool not in self.denied:
                     self.denied.append(tool)
                 failed = item.get("status") in ("failed", "declined")
                 yield AgentEvent("tool_end", f"{label}: failed" if failed else label)

@@ -95,6 +95,7 @@ class Gemini(AgentProgram):
         *("GEMINI_CLI_HOME", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"),
         *("GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_LOCATION"),
     )
+    instructions = ("GEMINI.md",)
 
     def invocation(self, request: AgentRequest, extra: tuple[str, ...]) -> Invocation:
         """An empty `--prompt` makes it read the prompt from its standard input. It has no flag for the effort."""

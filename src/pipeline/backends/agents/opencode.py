@@ -25,6 +25,7 @@ from pipeline.backends.agents.base import (
     MessageModel,
     Reservation,
     find_error,
+    find_instructions,
     option,
     qualified_model,
     tool_call_label,
@@ -60,6 +61,7 @@ class Opencode(AgentProgram):
     help = ("run", "--help")
     install = "npm install -g opencode-ai"
     own_variables = (_CONFIG, "OPENCODE_CONFIG", "OPENCODE_CONFIG_DIR", _DATABASE, "OPENCODE_DISABLE_MODELS_FETCH")
+    instructions = ("AGENTS.md",)
 
     def __init__(self) -> None:
         self._slots: dict[str, int] = {}  # by session
@@ -110,6 +112,9 @@ class Opencode(AgentProgram):
             ours = {_AGENT: {"mode": "primary", "permission": permission}}
             config |= {"permission": permission, "agent": {**(agents if isinstance(agents, dict) else {}), **ours}}
             env["OPENCODE_DISABLE_PROJECT_CONFIG"] = "1"
+            if files := find_instructions(request.cwd, self.instructions):  # left out with them, but only text
+                given = config.get("instructions")
+                config["instructions"] = [*(given if isinstance(given, list) else ()), *map(str, files)]
         return Invocation((*arguments, *extra), env | {_CONFIG: json.dumps(config)})
 
     def transcript(self, used_before: Usage | None) -> "OpencodeTranscript":

@@ -58,6 +58,7 @@ class Pi(AgentProgram):
     )
     install = "npm install -g @earendil-works/pi-coding-agent"
     own_variables = ("PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR", "PI_PACKAGE_DIR", "PI_OFFLINE")
+    instructions = ("AGENTS.md",)
 
     def invocation(self, request: AgentRequest, extra: tuple[str, ...]) -> Invocation:
         """With `--no-approve` it does not load extensions of the project it works on, which are somebody's code."""

@@ -1,11 +1,14 @@
 """What is particular about Claude Code: its result message decides, and it counts by session."""
 
+from pathlib import Path
+
 import pytest
 from tests.unit.backends.agents.transcripts import events_of, printing, request, result_of
 
 from pipeline.backends.agents.claude import Claude
 from pipeline.engine.outcome import Usage
 from pipeline.engine.ports import AgentError, AgentEvent, AgentSession, AgentStatus, ErrorKind
+from pipeline.language.model import Access
 
 ERROR = AgentStatus.ERROR
 
@@ -147,3 +150,38 @@ def test_retries_are_bounded_unless_the_user_says_otherwise() -> None:
     """By default it retries for minutes."""
     name = "CLAUDE_CODE_MAX_RETRIES"
     assert Claude().invocation(request(env={name: "0"}), ()).env == {name: "0"}
+
+
+def test_the_project_s_instructions_are_handed_over(tmp_path: Path) -> None:
+    """From the top of the repository down, with whatever access; links out of the project and other files are not."""
+    (tmp_path / "repo/.git").mkdir(parents=True)
+    inner = tmp_path / "repo/inner"
+    (inner / ".claude").mkdir(parents=True)
+    (tmp_path / "CLAUDE.md").write_text("outside")
+    (tmp_path / "repo/CLAUDE.md").write_text("use tabs\n")
+    (inner / ".claude/CLAUDE.md").write_text("no globals\0\n")
+    (inner / "CLAUDE.md").symlink_to(tmp_path / "CLAUDE.md")
+    for access in Access:
+        arguments = Claude().invocation(request(cwd=inner, access=access), ()).arguments
+        given = arguments[arguments.index("--append-system-prompt") + 1]
+        assert given.index('file="../CLAUDE.md">\nuse tabs') < given.index('file=".claude/CLAUDE.md">\nno globals\n')
+        assert "outside" not in given
+        assert arguments[arguments.index("--setting-sources") + 1] == "user"  # nor its settings and hooks
+
+
+def test_instructions_of_any_length_fit_in_an_argument(tmp_path: Path) -> None:
+    """What is too long is cut; a project without any adds nothing."""
+    assert "--append-system-prompt" not in Claude().invocation(request(cwd=tmp_path), ()).arguments
+    (tmp_path / "CLAUDE.md").write_text("ä" * 200_000)
+    arguments = Claude().invocation(request(cwd=tmp_path), ()).arguments
+    assert len(arguments[arguments.index("--append-system-prompt") + 1].encode()) < 128 * 1024
+
+
+def test_a_tool_that_its_access_leaves_out_counts_as_refused() -> None:
+    """Beside those that its own rules denied; each is named once."""
+    use = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
+    text = "<tool_use_error>Error: No such tool available: Bash</tool_use_error>"
+    refused = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": text}
+    denials = [{"tool_name": "Write"}, {"tool_name": "Bash"}]
+    run = printing(message("assistant", use), message("user", refused), result(permission_denials=denials))
+    assert result_of(Claude(), run).denied == ("Bash", "Write")

@@ -158,6 +158,14 @@ def test_a_refused_tool_is_named_once() -> None:
     assert events_of(Codex(), printing(refused))[-1] == AgentEvent("tool_end", "shell: rm x: failed")
 
 
+def test_what_the_sandbox_blocks_counts_as_refused() -> None:
+    """A command that fails for another reason does not."""
+    blocked = {"command": "touch x", "aggregated_output": "touch: cannot touch 'x': Read-only file system\n"}
+    for status, output, denied in (("failed", blocked, ("shell",)), ("completed", blocked, ()), ("failed", {}, ())):
+        run = printing(item("command_execution", **{"command": "x", **output, "status": status}), ANSWER, COMPLETED)
+        assert result_of(Codex(), run).denied == denied
+
+
 @pytest.mark.parametrize("session", [None, AgentSession(THREAD)])
 def test_the_order_of_its_arguments(session: AgentSession | None) -> None:
     """The address is a setting; the user's arguments come before the session and the prompt's `-`."""

@@ -229,3 +229,12 @@ def test_without_a_place_for_databases_the_user_s_own_is_used(tmp_path: Path) ->
     for env in homes:
         with Opencode().reserve(request(env=env)) as first, Opencode().reserve(request(env=env)) as second:
             assert (first.env, second.env) == ({}, {})
+
+
+def test_the_project_s_instructions_are_read_without_its_configuration(tmp_path: Path) -> None:
+    """With less access it does not look for them by itself."""
+    (tmp_path / "AGENTS.md").write_text("use tabs")
+    env = {"OPENCODE_CONFIG_CONTENT": '{"instructions": ["mine.md"]}'}
+    given = config(cwd=tmp_path, access=Access.READ_ONLY, env=env)["instructions"]
+    assert given == ["mine.md", str(tmp_path / "AGENTS.md")]
+    assert "instructions" not in config(cwd=tmp_path)
