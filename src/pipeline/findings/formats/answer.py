@@ -1,6 +1,7 @@
 """The JSON in what an agent answered: fenced or bare, between any words, and with the slips that agents make.
 
-Trailing commas, comments, single quotes and bare keys are understood. What was cut off is never completed.
+Trailing commas, comments, single quotes, bare keys, line breaks in texts, unknown escapes and Python's words are
+understood. What was cut off is never completed.
 """
 
 import json
@@ -14,6 +15,9 @@ from pipeline.findings.formats import strict_json
 _MAX_TOLERANT = 1_000_000  # characters; the tolerant reader takes about four seconds for them
 _OPENING = re.compile(r"""\{\s*(?:["'}/]|[A-Za-z_]\w*\s*:)|\[\s*[{\]/]""")
 _TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|//[^\n]*|/\*.*?\*/|[{}\[\]]""", re.DOTALL)
+_TOKEN_OR_WORD = re.compile(rf"{_TOKEN.pattern}|\b(?:True|False|None)\b", re.DOTALL)
+_PYTHON_WORDS = {"True": "true", "False": "false", "None": "null"}
+_SLIP = re.compile(r"""(\\(?:["'\\/bfnrt\n]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}))|[\\\x00-\x1f]""")  # in a text, but for 1
 _FINDINGS_KEY = re.compile(r"""["']?\b(?:findings|severity|reviewer)["']?\s*:""")
 
 
@@ -86,7 +90,7 @@ def _read_tolerantly(answer: str, start: int, end: int | None) -> AnswerValue:
         return AnswerValue(fault=f"it is not strict JSON, and longer than {_MAX_TOLERANT:,} characters")
     try:
         value = json5.loads(
-            answer[start:end],
+            _TOKEN_OR_WORD.sub(_correct, answer[start:end]),
             object_pairs_hook=strict_json.unique_keys,
             parse_float=strict_json.finite,
             parse_constant=strict_json.refuse_constant,
@@ -96,6 +100,13 @@ def _read_tolerantly(answer: str, start: int, end: int | None) -> AnswerValue:
     except ValueError as error:
         return AnswerValue(fault=f"it is not valid JSON: {str(error).removeprefix('<string>:')}")
     return AnswerValue(strict_json.replace_half_pairs(value), note="it is not strict JSON")
+
+
+def _correct(token: re.Match[str]) -> str:
+    """A token as JSON spells it: a word of Python, or a text with line breaks or with stray backslashes."""
+    if token[0][0] in "\"'":
+        return _SLIP.sub(lambda slip: slip[1] or f"\\u{ord(slip[0]):04x}", token[0])
+    return _PYTHON_WORDS.get(token[0], token[0])
 
 
 def _closing(answer: str, start: int) -> int | None:
