@@ -186,6 +186,7 @@ ELEMENTS: Mapping[str, type[model.Element]] = {
     "human": model.HumanStage,
     "option": model.HumanOption,
     "route": model.DecisionRoute,
+    "triage": model.TriageStage,
     "parallel": model.ParallelStage,
     "branch": model.Branch,
     "workspace": model.WorkspaceStage,

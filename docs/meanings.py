@@ -19,6 +19,7 @@ from pipeline.language.model import (
     StageKind,
     ToolStage,
     Transition,
+    TriageStage,
     Workflow,
     WorkflowInput,
     WorkflowSettings,
@@ -102,6 +103,11 @@ MEANINGS: Mapping[type[Element], Mapping[str, str]] = {
         "to": "the next stage",
         "priority": "the highest wins",
     },
+    TriageStage: {
+        "route": "`each` one by one, `all` as recommended, `file` a ticket for each, `report` only, or `ask` which",
+        "tracker": "where tickets go; it must be usable. By default the first that works",
+        "advisory": "whether to ask about findings with nothing to fix",
+    },
     ParallelStage: {
         "max_parallel": "how many run at once; all by default",
         "join": "how many must succeed",
@@ -154,7 +160,7 @@ FUNCTIONS: Mapping[Function, tuple[str, str]] = {  # how it is written, and what
     Function.VISITS: ('`visits("stage")`', "how often the stage has completed"),
     Function.FINDINGS: (
         '`findings()` `findings("stage")`',
-        "the open findings of this run that are to be fixed, in all or of one stage; 0 exactly without open reports",
+        "the open findings of this run that are to be fixed, in all or of one stage; 0 without an open report",
     ),
     Function.REPORTS: ('`reports()` `reports("stage")`', "the number of open reports, of all stages or of one"),
     Function.VERDICT: (

@@ -52,7 +52,7 @@ def _conversation(descriptor: int, typed: Iterator[str]) -> bytes:
     try:
         while more := os.read(descriptor, 65536):
             gathered += more
-            if gathered.endswith(QUESTION) and (line := next(typed, None)):
+            if gathered.endswith(QUESTION) and (line := next(typed, None)) is not None:
                 os.write(descriptor, f"{line}\n".encode())
     except OSError:  # how a terminal says that nobody is left on its other end
         pass

@@ -12,8 +12,7 @@ README = (ROOT / "README.md").read_text()
 COMMANDS = [shlex.split(line, comments=True)[1:] for line in re.findall(r"^\$ (awf .*)$", README, re.MULTILINE)]
 AGENT = """#!/bin/sh
 cat > /dev/null
-echo "All is well."
-echo "[STATUS: success]"
+echo '{"findings": []}'
 """
 
 
@@ -23,20 +22,21 @@ def test_every_command_in_the_readme_does_what_it_says(script: Awf, tmp_path: Pa
     (tmp_path / "Makefile").write_text("check:\n\t@true\n")
     (tmp_path / "my-agent").write_text(AGENT)
     (tmp_path / "my-agent").chmod(0o755)
-    wrong = WORKFLOW.replace("auto_status", "auto_staus")
+    wrong = WORKFLOW.replace("findings=", "finding=")
     (tmp_path / "release.awf.kdl").write_text(wrong)
-    seen = {}
+    seen = []
     for command in COMMANDS:
         words = [str(tmp_path / "my-agent") if word == "my-agent" else word for word in command]
-        seen[command[0]] = script(*words)
-    assert {name: done.returncode for name, done in seen.items()} == {
-        "run": 0,
-        "status": 0,
-        "why": 0,
-        "resume": 2,  # nothing to resume
-        "validate": 2,
-    }
-    assert 'did you mean "auto_status"?' in seen["validate"].stdout
+        seen.append((command[0], script(*words)))
+    assert [(name, done.returncode) for name, done in seen] == [
+        ("validate", 0),
+        ("run", 0),
+        ("status", 0),
+        ("why", 0),
+        ("resume", 2),  # nothing to resume
+        ("validate", 2),
+    ]
+    assert 'did you mean "findings"?' in seen[-1][1].stdout
 
 
 def test_a_script_runs_the_workflow(awf: Awf, tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ import click
 import pytest
 from tests.unit.findings.builders import Files, draft, known
 
-from pipeline.app.findings.revalidation import STAGE, FreshReviewer, search_code
+from pipeline.app.findings.agent import FindingsAgent
+from pipeline.app.findings.revalidation import STAGE, ask_reviewer, search_code
 from pipeline.app.wiring import Runtime
 from pipeline.cli.findings import import_ as importing
 from pipeline.cli.findings import lists as listing
@@ -286,9 +287,9 @@ def test_a_reviewer_looks_afresh_and_only_reads(tmp_path: Path) -> None:
     backend = Recording()
     environ = {"PATH": "/bin", "RECORDING_KEY": "s3cr3t-s3cr3t-s3cr3t", "OTHER_TOKEN": "t0ken-t0ken-t0ken"}
     around = Runtime(tmp_path / ".awf", environ)
-    reviewer = FreshReviewer(backend, tmp_path, tmp_path / "kept", around)
+    reviewer = FindingsAgent(STAGE, backend, tmp_path, tmp_path / "kept", around)
     finding = replace(known([draft()], Files())[0], number=4)
-    ruling = asyncio.run(reviewer.ask(finding, CodeCheck(LineCondition.CHANGED, "changed"), 7))
+    ruling = asyncio.run(ask_reviewer(reviewer, finding, CodeCheck(LineCondition.CHANGED, "changed"), 7))
     (request,) = backend.requests
     assert (request.access, request.session, request.stage, request.visit) == (Access.READ_ONLY, None, STAGE, 7)
     assert request.env == {"PATH": "/bin", "RECORDING_KEY": environ["RECORDING_KEY"]}

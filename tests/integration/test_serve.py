@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from tests.integration.conftest import Awf
 from tests.integration.serving import serving_at
+from tests.unit.findings import reviews
 
 from pipeline.cli.services import serve_command
 from pipeline.web import app as web_app
@@ -69,6 +70,25 @@ def test_a_started_run_survives_the_server(tmp_path: Path, awf: Awf) -> None:
     (tmp_path / "go").touch()
     followed = awf("logs", run, "build", "--follow")
     assert followed.stdout == "went\n"
+
+
+def test_a_walk_through_in_the_browser(tmp_path: Path, awf: Awf) -> None:
+    """One finding at a time is decided by forms, and the ledger has the decisions afterwards."""
+    (tmp_path / "a.py").write_text("".join(f"{reviews.code(number)}\n" for number in range(1, 4)))
+    found = [reviews.item(number, suggested_fix="Do it.", owner="review-fixer") for number in range(1, 4)]
+    (tmp_path / "review.json").write_text(json.dumps(reviews.review(*found)))
+    assert awf("findings", "import", "review.json").returncode == 0
+    with serving_at(tmp_path, "--port", "0") as (_, address), httpx.Client(timeout=LONGEST) as browser:
+        runs = browser.get(address, follow_redirects=True).url
+        ours = {"Origin": str(runs.join("/")).rstrip("/")}
+        walk = runs.join(browser.post(runs.join("walk"), data={"route": "each"}, headers=ours).headers["location"])
+        for number, key in enumerate(("apply", "skip", "apply"), 1):
+            asked = browser.get(walk).text
+            assert f"Finding {number} of 3" in asked
+            assert browser.post(walk, data={"key": key, "number": str(number)}, headers=ours).status_code == 303
+        assert "2 accepted, not applied yet" in browser.get(walk).text
+    done = [json.loads(awf("findings", "show", str(number), "--json").stdout)["decisions"] for number in (1, 2, 3)]
+    assert sorted(made["action"] for one in done for made in one) == ["apply", "apply", "skip"]
 
 
 def test_a_taken_port_is_an_error(awf: Awf) -> None:

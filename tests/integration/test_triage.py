@@ -139,10 +139,60 @@ def test_the_report_is_recorded(project: Project) -> None:
     project.run(answers=["apply", "skip", "skip"])
     told = project.why("triage")
     assert (told["status"], told["source"], told["option"]) == ("success", "human", "apply")
-    assert told["reason"] == "1 applied, 2 skipped"
+    assert told["reason"] == "2 skipped; 1 accepted, not applied yet"
     assert told["chosen"]["target"] == "fix"
     logs = project.awf("logs", "r", "triage", "--visit", "1")
-    assert "**Applied (1)**" in logs.stdout, logs.stderr
+    assert "**Accepted, not applied yet (1)**" in logs.stdout, logs.stderr
+
+
+def test_the_report_is_repeated_after_the_fix(project: Project) -> None:
+    """The result and the report of the run say what became of the fixes, with the verdict on what remains."""
+    done = project.run(answers=["apply", "apply", "skip"])
+    triage = json.loads(done.stdout.splitlines()[-1])["triage"]
+    assert (triage["counts"]["applied"], triage["counts"]["accepted"], triage["counts"]["skipped"]) == (1, 1, 1)
+    assert triage["verdict"]
+    assert project.awf("report", "r").returncode == 0
+    text = (project.folder / ".awf" / "reports" / "r.md").read_text()
+    section = text[text.index("## Completion report") :]
+    assert "applied" in section
+    assert "Verdict: " in section
+    assert "Completion report" in (project.folder / ".awf" / "reports" / "r.html").read_text()
+
+
+LOOP = WORKFLOW.replace('from="fix" to="exit"', 'from="fix" to="rev"').replace(
+    'kind="triage" {', 'kind="triage" advisory=true tracker="folder" {'
+)
+
+
+def test_what_was_skipped_is_not_asked_about_again_in_the_run(project: Project) -> None:
+    """At the second visit only the accepted finding, which is still open, is asked about."""
+    (project.folder / "w.awf.kdl").write_text(LOOP)
+    project.script(THREE, THREE, fix="[FINDING 1: not fixed, because of reasons]")
+    done = project.run(answers=[["apply", "defer", "skip"], ["skip"]])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert project.decided() == {1: ["apply", "skip"], 2: ["defer"], 3: ["skip"]}
+
+
+def test_a_triage_stage_takes_advice_and_a_tracker(project: Project) -> None:
+    """Findings with nothing to fix are asked about, and the named tracker gets the tickets; it has to work."""
+    (project.folder / "w.awf.kdl").write_text(LOOP.replace('to="rev"', 'to="exit"'))
+    project.script(found(item(TITLES[0], 2), item("Short names", 4, autofix_class="advisory", suggested_fix=None)))
+    assert project.run(answers=["defer", "acknowledge"]).returncode == 0
+    assert project.decided() == {1: ["defer"], 2: ["acknowledge"]}
+
+
+def test_a_named_tracker_that_cannot_be_used_pauses_the_run(project: Project) -> None:
+    """Before the first question: nothing is decided."""
+    (project.folder / "w.awf.kdl").write_text(LOOP.replace("folder", "github"))
+    assert project.run(answers=["skip", "skip", "skip"]).returncode == 3
+    assert project.decided() == {}
+
+
+def test_a_triage_stage_asks_for_a_route(project: Project) -> None:
+    """With route="ask" the first question is what to do with all of them."""
+    (project.folder / "w.awf.kdl").write_text(WORKFLOW.replace('kind="triage" {', 'kind="triage" route="ask" {'))
+    assert project.run(answers=["all", "proceed"]).returncode == 0
+    assert project.decided() == {1: ["apply"], 2: ["apply"], 3: ["apply"]}
 
 
 def test_nothing_accepted_leads_to_done(project: Project) -> None:
@@ -236,6 +286,20 @@ def test_a_person_at_the_terminal(project: Project) -> None:
     assert "  cache.py:2" in screen
     assert project.decided() == {1: ["apply"], 2: ["skip"], 3: ["skip"]}
     assert project.why("triage")["source"] == "human"
+
+
+def test_q_leaves_the_triage_for_later(project: Project) -> None:
+    """The run waits with nothing decided, and asks again when it is resumed; `awf answer` says where to decide."""
+    argv = [COMMAND, "run", "w.awf.kdl", "--script", "script.json", "--run-id", "r"]
+    screen = shown(run_on_screen(argv, project.folder, typed=["", "v", "q"], columns=100, lines=60))
+    assert any(line.startswith("Stopped: ") for line in screen)
+    assert project.decided() == {}
+    answered = project.awf("answer", "r", "apply")
+    assert answered.returncode == 2
+    assert "awf resume r" in answered.stderr
+    again = shown(run_on_screen([COMMAND, "resume", "r"], project.folder, typed=["", "", ""], columns=100, lines=60))
+    assert any("Completion report" in line for line in again)
+    assert project.decided() == {1: ["apply"], 2: ["apply"], 3: ["apply"]}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])

@@ -169,14 +169,20 @@ def test_a_list_of_dismissed_findings_says_who_and_why(awf: Awf) -> None:
 
 
 def test_reviewers_that_disagree_are_named_in_the_walk(awf: Awf, project: Path) -> None:
-    """One has a fix and recommends Apply; the other has none and recommends Defer."""
-    fixed = review(project, item(1, suggested_fix="Compute it once."))
-    unsure = review(project, item(1, confidence=75), reviewer="testing")
-    assert awf("findings", "import", fixed, unsure, "--store", "other").returncode == 0
+    """One has a fix, which recommends Apply; the other says Skip. One without a fix has not voted at all."""
+    fixed = review(project, item(1, suggested_fix="Compute it once.", owner="review-fixer"))
+    silent = review(project, item(1, confidence=75, owner="review-fixer"), reviewer="testing")
+    against = review(project, item(1, recommendation="skip"), reviewer="security")
     (project / "answers.json").write_text('["skip"]')
-    done = awf("findings", "walk", "--answers", "answers.json", "--store", "other")
-    assert "Correctness recommends" in done.stdout
-    assert "Testing recommends" in done.stdout
+    for store, returns in {"agreed": (fixed, silent), "disputed": (fixed, silent, against)}.items():
+        assert awf("findings", "import", *returns, "--store", store).returncode == 0
+    agreed, disputed = (
+        awf("findings", "walk", "--answers", "answers.json", "--store", store).stdout
+        for store in ("agreed", "disputed")
+    )
+    assert "recommends" not in agreed
+    assert "Apply the proposed fix (recommended)" in agreed
+    assert "Correctness recommends Apply; Security recommends Skip. Agent's recommendation: Skip." in disputed
 
 
 @pytest.mark.usefixtures("project")

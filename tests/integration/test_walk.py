@@ -1,7 +1,9 @@
 """`awf findings walk` at a real terminal, and with a file of answers."""
 
+import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -82,7 +84,7 @@ def test_programs_read_the_report(project: Path, awf: Awf) -> None:
     )
     told = json.loads(done.stdout)
     assert told["counts"] == {
-        "applied": 1, "deferred": 1, "skipped": 1, "acknowledged": 1, "dropped": 0, "left": 0
+        "applied": 0, "accepted": 1, "deferred": 1, "skipped": 1, "acknowledged": 1, "dropped": 0, "left": 0
     }  # fmt: skip
     assert told["verdict"] == "Not ready"
     assert done.stderr == ""
@@ -125,6 +127,64 @@ def test_the_fixer_runs_once_after_the_last_answer(project: Path, awf: Awf) -> N
     assert done.returncode == 0, done.stderr
     assert json.loads(awf("findings", "show", "1", "--json").stdout)["state"] == "fix_claimed"
     assert json.loads(awf("findings", "show", "3", "--json").stdout)["state"] == "open"
+
+
+def test_safe_fixes_are_made_before_the_first_question(project: Path, awf: Awf) -> None:
+    """Nobody is asked about them."""
+    safe = item("Unused import", "P2", 9, autofix_class="safe_auto", owner="review-fixer")
+    (project / "safe.json").write_text(json.dumps(reviews.review(safe, reviewer="style")))
+    assert awf("findings", "import", "safe.json").returncode == 0
+    fixer = f"{sys.executable} -c \"print('[FINDING 5: fixed]')\""
+    done = awf("findings", "walk", "--json", "--fixer", fixer, *answers(project, "skip", "skip", "skip"))
+    assert len(json.loads(done.stdout)["findings"]) == 3
+    assert json.loads(awf("findings", "show", "5", "--json").stdout)["state"] == "fix_claimed"
+
+
+def scripted(project: Path, **said: list[str]) -> tuple[str, str]:
+    (project / "script.json").write_text(json.dumps(said))
+    return "--script", "script.json"
+
+
+def test_findings_are_validated_before_all_are_applied(project: Path, awf: Awf) -> None:
+    """What the validator refuses is dropped; a severe one without an answer stays, and the report says so."""
+    said = scripted(
+        project,
+        validate=["I cannot tell.", '{"validated": false, "reason": "the caller checks"}', '{"validated": true}'],
+    )
+    done = awf("findings", "walk", "--json", "--validate", *said, *answers(project, "rest", "proceed"))
+    report = json.loads(done.stdout)
+    assert {one["number"]: one["action"] for one in report["findings"]} == {1: "accepted", 2: "dropped", 3: "accepted"}
+    assert [one["number"] for one in report["findings"] if "not validated" in one["note"]] == [1]
+    assert decided(awf).keys() == {1, 3}
+    kept = list((project / ".awf" / "validations").glob("*/*/question.md"))
+    assert len(kept) == 3
+
+
+def test_what_was_accepted_is_fixed_later(project: Path, awf: Awf) -> None:
+    """One agent gets all accepted findings; what it fixed is claimed, what it does not mention is an attempt."""
+    walked = awf("findings", "walk", *answers(project, "apply", "skip", "apply"))
+    assert "2 accepted, not applied yet; apply them with: awf findings fix" in walked.stdout
+    said = scripted(project, fix=["[FINDING 1: fixed]"])
+    done = awf("findings", "fix", "--json", *said)
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    assert report["counts"]["applied"] == 2
+    assert [one["reason"] for one in report["failures"]] == ["the fixer did not mention it"]
+    records = {number: json.loads(awf("findings", "show", str(number), "--json").stdout) for number in (1, 2, 3)}
+    assert {number: one["state"] for number, one in records.items()} == {1: "fix_claimed", 2: "open", 3: "open"}
+    assert [one["outcome"] for one in records[3]["attempts"]] == ["not_fixed"]
+    (prompt,) = (project / ".awf" / "fixes").glob("*/all/question.md")
+    assert re.findall(r"^- #(\d+) ", prompt.read_text(), re.MULTILINE) == ["1", "3"]
+
+
+def test_a_named_finding_is_fixed_without_a_walk(project: Path, awf: Awf) -> None:
+    """Naming it accepts its fix; one that is not open, or nothing to fix, starts no agent."""
+    assert "awf findings walk" in awf("findings", "fix", *scripted(project)).stdout
+    fixer = f"{sys.executable} -c \"print('[FINDING 2: fixed]')\""
+    assert awf("findings", "fix", "2", "--agent-command", fixer).returncode == 0
+    assert decided(awf) == {2: [("apply", "")]}
+    assert awf("findings", "fix", "2", *scripted(project)).returncode == 2
+    assert awf("findings", "fix", "1", *scripted(project), AWF_STAGE="fix").returncode == 2
 
 
 def test_a_malformed_fixer_command_is_an_error_before_the_first_question(project: Path, awf: Awf) -> None:
@@ -180,6 +240,75 @@ def test_a_person_at_a_terminal(project: Path, awf: Awf, snapshot: SnapshotAsser
     assert {number: action for number, [(action, _)] in decided(awf).items()} == {
         1: "apply", 2: "defer", 3: "skip", 4: "acknowledge"
     }  # fmt: skip
+
+
+def test_enter_agrees_and_every_key_works(project: Path, awf: Awf) -> None:
+    """Enter accepts the recommendation; v shows the fix, the evidence and the code; ? lists the keys."""
+    typed = ["?", "v", "", "", "p", "s"]
+    screen = shown(run_on_screen([COMMAND, "findings", "walk"], project, lines=60, typed=typed))
+    keys = [line.split()[0].rstrip(",") for line in screen if line.startswith("  ") and "  " in line.strip()]
+    assert {"a", "d", "s", "r", "Enter", "v", "?", "q"} <= set(keys)
+    assert "    >    2  line 2 of the cache" in screen
+    assert {number: action for number, [(action, _)] in decided(awf).items()} == {1: "apply", 2: "defer", 3: "skip"}
+
+
+def test_q_stops(project: Path, awf: Awf) -> None:
+    """Every decision is discarded, as after Ctrl-C."""
+    screen = shown(run_on_screen([COMMAND, "findings", "walk"], project, typed=["a", "q"]))
+    assert any(line.startswith("Stopped: ") for line in screen)
+    assert decided(awf) == {}
+
+
+def test_nothing_scrolls_away_before_the_question(tmp_path: Path, awf: Awf) -> None:
+    """At 80 by 24 the heading of a finding is on the screen with its question, however long its texts are."""
+    (tmp_path / "cache.py").write_text("".join(f"line {number} of the cache\n" for number in range(1, 60)))
+    long = {
+        "why_it_matters": "It breaks for many reasons, and this is one of them. " * 20,
+        "suggested_fix": "Check the id first, in every caller that there is, and then again. " * 20,
+        "why_it_works": "Every other cache checks its ids, as anybody can see. " * 5,
+        "owner": "review-fixer",
+    }
+    found = [item(f"Defect number {number} of them all", "P1", 10 * number, **long) for number in range(1, 5)]
+    (tmp_path / "review.json").write_text(json.dumps(reviews.review(*found)))
+    (tmp_path / "other.json").write_text(
+        json.dumps(reviews.review(*(one | {"recommendation": "skip"} for one in found), reviewer="security"))
+    )
+    assert awf("findings", "import", "review.json", "other.json").returncode == 0
+    screen = shown(run_on_screen([COMMAND, "findings", "walk"], tmp_path, typed=["a", "v", "v", "", "r", "p"]))
+    assert max(map(len, screen)) <= 80
+    asked = [number for number, line in enumerate(screen) if line.startswith("Your choice (")]
+    assert len(asked) == 6
+    headings = [number for number, line in enumerate(screen) if re.match(r"Finding \d of 4 — P1 Defect", line)]
+    assert len(headings) == 3
+    for heading in headings:
+        assert next(number for number in asked if number > heading) - heading < 24
+    for before, after in itertools.pairwise([headings[1], *asked[1:]]):  # with what was shown between two questions
+        assert after - before <= 24
+    assert any("recommends Skip" in line for line in screen)
+
+
+def test_filters_narrow_the_walk(project: Path, awf: Awf) -> None:
+    """Only what they select is asked about; that the rest is undecided is not called resolved."""
+    done = awf("findings", "walk", "--json", "--severity", "critical", *answers(project, "skip"))
+    assert [one["severity"] for one in json.loads(done.stdout)["findings"]] == ["P0"]
+    done = awf("findings", "walk", "--json", "--file", "other/", *answers(project))
+    report = json.loads(done.stdout)
+    assert (report["findings"], report["verdict"]) == ([], "Not ready")
+    assert "resolved" not in report["summary"]
+
+
+def test_a_named_tracker_has_to_work(project: Path, awf: Awf) -> None:
+    """It is an error before the first question."""
+    done = awf("findings", "walk", "--tracker", "github", *answers(project, "skip", "skip", "skip"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "github" in done.stderr
+
+
+def test_the_original_wording(project: Path, awf: Awf) -> None:
+    """On request the option is called LFG the rest; both names are understood."""
+    done = awf("findings", "walk", "--seed-wording", *answers(project, "lfg the rest", "proceed"))
+    assert "4. LFG the rest" in done.stdout
+    assert "4. LFG the rest" not in awf("findings", "walk", *answers(project, "lfg", "proceed")).stdout
 
 
 def test_the_plan_is_shown_before_it_is_carried_out(project: Path, snapshot: SnapshotAssertion) -> None:

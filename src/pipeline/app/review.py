@@ -13,7 +13,7 @@ from pipeline.engine.state import RunStatus, State
 from pipeline.errors import AwfError, ExitCode
 from pipeline.findings.events import Coverage, ReviewerVerdict
 from pipeline.findings.git import TreeSnapshots, changed_names, pathspecs, query_git, read_checkout
-from pipeline.findings.ledger import Ledger, hidden_items
+from pipeline.findings.ledger import Ledger, hidden_items, open_findings
 from pipeline.findings.model import Finding, FindingState, ReportStatus
 from pipeline.findings.plugin import ReviewKey
 from pipeline.findings.review_options import review_options
@@ -218,8 +218,9 @@ def summarize_review(state: State, ledger: Ledger) -> ReviewResult:
     blocks = [said for one in last for said in one.reviewer_verdicts if said.verdict == BLOCK]
     blocks += _failures_in_words(state, {one.stage for one in last})
     own = {str(one.id) for one in passes}
+    still_open = {one.id for one in open_findings(ledger)}
     left = sorted(
-        (one for one in findings if one.state.needs_attention), key=lambda one: (one.severity.rank, importance(one))
+        (one for one in findings if one.id in still_open), key=lambda one: (one.severity.rank, importance(one))
     )
     return ReviewResult(
         run_id=state.run_id,

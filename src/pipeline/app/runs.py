@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from math import inf
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pipeline import __version__
 from pipeline.app.catalog import CatalogEntry
 from pipeline.app.check import CheckedWorkflow
-from pipeline.app.history import read_open_findings
+from pipeline.app.history import read_ledger, read_open_findings
 from pipeline.app.overview import resume_options
 from pipeline.app.responders import cancel_on_request, check_answers
 from pipeline.app.store import load_state, process_label
@@ -29,7 +29,7 @@ from pipeline.files import read_text
 from pipeline.findings.git import read_checkout
 from pipeline.findings.plugin import ReviewKey
 from pipeline.language.inputs import resolve_inputs
-from pipeline.language.model import InputValue, Workflow, parse_duration, prompt_files
+from pipeline.language.model import InputValue, TriageStage, Workflow, parse_duration, prompt_files
 from pipeline.redaction import Redactor
 
 AWF_COMMAND = (sys.executable, "-P", "-c", "from pipeline.cli.main import main; main()")  # for a separate process
@@ -72,6 +72,8 @@ class RunResult:
     reason: str
     resume: tuple[str, ...] = ()  # the options `awf resume` needs to continue it
     until: float | None = None  # when an exhausted quota resets, if that is all the run waits for
+    triage: Mapping[str, Any] | None = None  # what was decided on its findings, and what became of the fixes
+    triage_text: str = ""  # the same for people, as markdown
 
     @property
     def exit_code(self) -> ExitCode:
@@ -90,6 +92,7 @@ class RunResult:
             "outstanding": self.reports,  # an earlier name of `reports`
             "reason": self.reason,
             **({"until": self.until} if self.until is not None else {}),
+            **({"triage": self.triage} if self.triage else {}),
         }
 
 
@@ -300,7 +303,15 @@ def result_of(state: State, journal: Journal, ledger: Journal | None = None) -> 
     findings = len(read_open_findings(ledger or journal, state.run_id))
     options = () if state.status is RunStatus.SUCCESS else tuple(resume_options(state))
     path = path_of(journal, state.run_id)
-    return RunResult(state.run_id, state.status, path, reports, findings, state.reason, options, state.until)
+    result = RunResult(state.run_id, state.status, path, reports, findings, state.reason, options, state.until)
+    if not any(isinstance(stage, TriageStage) and stage.id in state.visits for stage in state.workflow.stages):
+        return result
+    from pipeline.findings.walk.report import render_report, report_data  # noqa: PLC0415 - few runs have a triage
+    from pipeline.findings.walk.session import triage_of_run  # noqa: PLC0415 - as above
+
+    known = read_ledger(ledger or journal)
+    walk = triage_of_run(known, state.run_id) if known else None
+    return replace(result, triage=report_data(walk), triage_text=render_report(walk)) if walk else result
 
 
 def path_of(journal: Journal, run_id: str) -> tuple[str, ...]:

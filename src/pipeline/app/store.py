@@ -27,7 +27,7 @@ from pipeline.handlers.human import HumanQuestion, build_question
 from pipeline.journal.lock import is_driven
 from pipeline.journal.mailbox import SqliteMailbox
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.language.model import HumanStage, Workflow
+from pipeline.language.model import HumanStage, TriageStage, Workflow
 from pipeline.redaction import PATTERNS_ONLY, Redactor
 from pipeline.text import did_you_mean
 
@@ -265,6 +265,8 @@ class RunStore(ABC):
             help = did_you_mean(stage, people) or f'it waits at "{found.question.stage}", visit {found.question.visit}'
         else:
             help = f'it is {state.status} at "{state.cursor.stage}"; see: awf status {run_id}'
+            if isinstance(state.stage, TriageStage):
+                help = f"decide on its findings with awf resume {run_id}, or in the browser: awf serve"
         where = f' at "{stage}"' if stage else ""
         raise NotWaiting(f"run {run_id} is not waiting for a person{where}", help=help)
 

@@ -91,6 +91,7 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
         plugins.trackers,
         runtime.deciders,
         settings.record_writers,
+        runtime.mailbox,
     )
     diffs = ReviewDiffs(environ, snapshots, runtime.store, settings.review_reports)
     plugins.register(diffs, "reviewed")  # first: a summary starts with it

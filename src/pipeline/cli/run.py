@@ -301,6 +301,10 @@ def execute_run(action: Action, where: StoreLocation, watch: WatchOptions) -> in
         elif watch.detach:
             click.echo(f"run {result.run_id} is with the workers\nsee: awf status {result.run_id}{where.end}")
         else:
+            if result.triage_text and result.status.final:
+                from pipeline.cli.findings.screen import Screen  # noqa: PLC0415 - few runs have a triage
+
+                Screen(sys.stdout).show_markdown(f"{result.triage_text}\n")
             click.echo(format_result(result, where))
     return ExitCode.SUCCESS if watch.detach else result.exit_code
 

@@ -12,7 +12,7 @@ from pipeline.cli.terminal import Style, sanitize
 from pipeline.handlers.human import HumanQuestion, HumanReply
 
 if TYPE_CHECKING:
-    from pipeline.cli.findings.walk import Screen
+    from pipeline.cli.findings.screen import Screen
     from pipeline.findings.walk.machine import OptionKey
     from pipeline.findings.walk.present import Question
 
@@ -71,15 +71,15 @@ class TerminalTriage:
         self._screen: Screen | None = None
 
     async def choose(self, question: "Question") -> "OptionKey | None":
-        """Ask until the answer is one of the options; None at the end of the input."""
-        if self._screen is None:
-            from pipeline.cli.findings.walk import Screen  # noqa: PLC0415 - most runs have no triage
+        """Ask until the answer is one of the options; None if the person stops or the input ends."""
+        from pipeline.cli.findings.screen import Screen, stops  # noqa: PLC0415 - most runs have no triage
 
+        if self._screen is None:
             self._before()
             self._screen = Screen(sys.stderr)
         self._screen.ask(question)
         self._screen.prompt(question)
-        while (typed := await read_line()) is not None:
+        while (typed := await read_line()) is not None and not stops(typed):
             if key := self._screen.parse(question, typed):
                 return key
             self._screen.prompt(question)

@@ -55,9 +55,10 @@ def command(words: tuple[str, ...], where: StoreLocation, *, as_json: bool) -> N
         for line in _entry_lines(entry, notes, style, unfinished):
             click.echo(line)
     for line in _round_lines(rounds):
-        click.echo(line)
+        click.echo(truncate(line, style.width - 1))
     if findings:
-        click.echo(f"\n{plural(len(findings), 'open finding')}: awf findings list --run {run_id}{where.end}")
+        count = plural(len(findings), "open finding")
+        click.echo("\n" + truncate(f"{count}: awf findings list --run {run_id}{where.end}", style.width - 1))
 
 
 def as_object(entry: VisitRecord | RunNote, notes: Notes) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def findings_section(
     """Return the section, in `room` characters if the lines alone need no more; empty without findings."""
     if not findings:
         return ""
-    opening = f"{heading}\n\n{answer_format}\n"
+    opening = f"{heading}\n\n{answer_format}\n\n"
     lines, room = _title_lines(findings, room - len(opening))
     by_importance = sorted(findings, key=importance)
     details = {finding.id: list(_details(finding, members(finding.id))) for finding in findings}
@@ -50,7 +50,7 @@ def findings_section(
                 continue
             room -= len(text) + 1
             lines[finding.id].append(text)
-    return f"{opening}\n{_compose(findings, lines, omitted)}"
+    return opening + _compose(findings, lines, omitted)
 
 
 def fix_section(findings: Sequence[Finding], room: int, members: Members = lambda _: (), *, filtered: int = 0) -> str:

@@ -252,6 +252,7 @@ class Decision(FindingValue):
     by: str = ""
     reason: str = ""
     ref: str = ""  # a ticket
+    run: str = ""  # whose triage it was made in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)

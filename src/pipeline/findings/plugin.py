@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.backends.checkout import VIEWS
 from pipeline.engine.context import Append, Discard, full_response_key, is_extension, response_key
 from pipeline.engine.outcome import FailureClass, Status, response_base
-from pipeline.engine.ports import RUNS, Journal
+from pipeline.engine.ports import RUNS, Journal, Mailbox
 from pipeline.findings.git import TreeSnapshots, main_checkout
 from pipeline.language.model import FindingsFormat, LlmStage, ToolStage, is_review, is_structured_review
 from pipeline.plugins import (
@@ -75,6 +75,7 @@ class ReviewFindings:
         trackers: Callable[[], Mapping[str, Callable[..., Any]]] = dict,  # from other plugins
         deciders: "Sequence[Decider]" = (),  # who can be asked about findings here
         trusted: Collection[str] = (),  # the commands that the user allows to take records
+        mailbox: Mailbox | None = None,  # with what people decide elsewhere
     ) -> None:
         def load() -> "RunFindings":
             from pipeline.findings.ledger import LedgerStore  # noqa: PLC0415 - see the module's docstring
@@ -85,7 +86,7 @@ class ReviewFindings:
         def load_triage() -> Handler:
             from pipeline.findings.walk.stage import TriageHandler  # noqa: PLC0415 - as above
 
-            return TriageHandler(self._findings(), environ, trackers, deciders)
+            return TriageHandler(self._findings(), environ, trackers, deciders, mailbox)
 
         self._journal = journal
         self._home = main_checkout(root)  # where the findings are shown

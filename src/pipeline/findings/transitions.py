@@ -328,7 +328,8 @@ def _updates(known: Finding, draft: Finding) -> dict[str, Any]:
     fields |= {name: True for name in _FLAGS if getattr(draft, name)}
     fields |= {"gate": draft.gate} if known.gate.by == draft.gate.by else {}
     runs = {vote.run for vote in draft.votes} - {""}
-    agreeing = {vote.reviewer for vote in known.votes if vote.run in runs}.union(draft.sources)
+    others = {vote.reviewer for vote in known.votes if vote.run in runs}.intersection(known.sources)
+    agreeing = others.union(draft.sources)
     if runs and len(agreeing) > draft.agreement:  # with reviewers of other stages of the run
         fields["agreement"] = len(agreeing)
         fields |= {"confidence": promote(draft.confidence, len(agreeing))} if draft.agreement < 2 else {}

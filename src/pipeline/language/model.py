@@ -361,6 +361,9 @@ class TriageStage(BaseStage):
     kind: Literal[StageKind.TRIAGE] = StageKind.TRIAGE
     apply: TriageTarget | None = None
     done: TriageTarget | None = None
+    route: Literal["each", "all", "file", "report", "ask"] = "each"
+    tracker: str | None = None
+    advisory: bool = False
 
 
 class ParallelStage(BaseStage):

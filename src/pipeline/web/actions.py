@@ -84,7 +84,7 @@ def answer(request: Request, form: Form) -> Response:
     except AlreadyAnswered as error:
         return render(request, "already_answered.html", {"run_id": run_id, "kept": error.kept, "yours": form}, 409)
     if not receipt.driven and form.get("resume"):
-        _resume(store, store.run(run_id), [])
+        resume_run(store, store.run(run_id), [])
     return _to_run(store, run_id)
 
 
@@ -113,11 +113,12 @@ def resume(request: Request, form: Form) -> Response:
     raised = {name: value for name, value in fields.items() if value}
     parse_raised_limits(run.state, raised)
     limits = [f"--raise={name}={value}" for name, value in raised.items()]
-    _resume(store, run, [*limits, *(f"--{name}" for name in ("repeat", "now", "wait") if form.get(name))])
+    resume_run(store, run, [*limits, *(f"--{name}" for name in ("repeat", "now", "wait") if form.get(name))])
     return _to_run(store, run_id)
 
 
-def _resume(store: ServedStore, run: RunSnapshot, options: Sequence[str]) -> None:
+def resume_run(store: ServedStore, run: RunSnapshot, options: Sequence[str]) -> None:
+    """Resume a run in a process of its own, and wait until it has begun."""
     run_id, cwd = run.state.run_id, run.state.cwd if run.state.cwd.is_dir() else store.project
     started = start_process(["resume", *store.command_options, *options, "--", run_id], store.directory, run_id, cwd)
     _wait_until_started(started, store, run_id, run.head)

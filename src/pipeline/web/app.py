@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from pipeline.app.store import RunStore
 from pipeline.errors import AwfError
 from pipeline.redaction import redactor_of
-from pipeline.web import actions, finding, findings, page, run, runs, triage, visit
+from pipeline.web import actions, finding, findings, page, run, runs, triage, visit, walk
 from pipeline.web.security import ANY_HOST, AccessPolicy, SecurityMiddleware
 
 DEFAULT_PORT = 8765
@@ -73,7 +73,7 @@ class _EventStream(EventSourceResponse):
 
 
 # A page is a plain function: Starlette runs it in a thread. `finding` matches any name, so it comes after `triage`.
-_PAGES = (runs, run, visit, actions, findings, triage, finding)
+_PAGES = (runs, run, visit, actions, walk, findings, triage, finding)
 ROUTES = [
     Mount("/static", StaticFiles(directory=page.WEB / "static"), name="static"),
     Route("/", index),

@@ -1,9 +1,10 @@
 """What every page is made with: the site and store of a request, its form, the templates, and the error pages."""
 
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
@@ -20,7 +21,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from pipeline import text
+from pipeline.app.findings.ledger import Repository
 from pipeline.app.overview import error_kind
+from pipeline.app.settings import SettingsPaths, load_settings
 from pipeline.app.store import RunStore, open_local_store
 from pipeline.engine.ports import UnknownRun
 from pipeline.errors import AwfError
@@ -87,6 +90,7 @@ class Site:
     read_only: bool
     user: str  # the name under which answers are given unless a form says another
     redactor: Redactor
+    walks: dict[str, Any] = field(default_factory=dict)  # walk-throughs that are under way, by name
 
 
 def serve_stores(stores: Sequence[Path | RunStore], redactor: Redactor) -> dict[str, ServedStore]:
@@ -124,6 +128,24 @@ def current_store(request: Request) -> ServedStore:
         raise HTTPException(404, f'There is no store "{name}" here.')
     request.state.position = store.feed.position
     return store
+
+
+def writable_store(request: Request) -> ServedStore:
+    """The store that a request's path names, if decisions about its findings can be recorded here."""
+    store = current_store(request)
+    if store.cluster:
+        raise AwfError(
+            "the findings of runs on a cluster can only be viewed here",
+            help="decide about them in a triage stage of the workflow; nothing was changed",
+        )
+    return store
+
+
+def repository_of(store: ServedStore) -> Repository:
+    """The repository of a store, with the record writers that the user's settings allow; none if those have errors."""
+    loaded = load_settings(SettingsPaths.of(store.root, Path.home(), os.environ))
+    trusted = () if loaded.problems else loaded.settings.record_writers
+    return Repository(store.root, os.environ, trusted=trusted)
 
 
 def form_endpoint(handle: Callable[[Request, Form], Response]) -> Callable[[Request], Awaitable[Response]]:

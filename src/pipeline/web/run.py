@@ -16,6 +16,7 @@ from pipeline.app.history import AttemptEnd, RunNote, VisitRecord, running_visit
 from pipeline.app.overview import resume_commands
 from pipeline.app.store import PendingQuestion, find_question, load_records
 from pipeline.app.workspace_diff import WorkspaceDiff, diff_run
+from pipeline.engine.ports import HumanAnswer
 from pipeline.engine.state import RunStatus, State
 from pipeline.graph.chart import Arrow, ArrowKey
 from pipeline.graph.svg import RunOverlay, StageMark, draw_run, place_chart
@@ -82,6 +83,7 @@ class GateView:
     pending: PendingQuestion | None  # None for a triage stage, which goes through findings
     changes: WorkspaceDiff
     patch: list[tuple[str, str]]  # the kind and the text of each line
+    decided: HumanAnswer | None = None  # what was decided in a triage, and no process has picked up yet
 
 
 def read_gate(store: ServedStore, snapshot: RunSnapshot, redactor: Redactor) -> GateView | None:
@@ -89,15 +91,17 @@ def read_gate(store: ServedStore, snapshot: RunSnapshot, redactor: Redactor) -> 
     state = snapshot.state
     if state.status.final or not waits_for_person(state.stage):
         return None
-    pending = None
-    if not isinstance(state.stage, TriageStage):
-        with store.open() as runs, store.open_journal() as journal:
-            mailbox = MemoryMailbox() if runs.connection_problem() else runs.mailbox  # it cannot be read now
+    pending = decided = None
+    with store.open() as runs, store.open_journal() as journal:
+        mailbox = MemoryMailbox() if runs.connection_problem() else runs.mailbox  # it cannot be read now
+        if isinstance(state.stage, TriageStage):
+            decided = mailbox.answer(state.run_id, *state.cursor)
+        else:
             pending = find_question(load_records(journal, state.run_id), mailbox)
-        if pending is None:  # something else comes first, such as a limit
-            return None
+    if pending is None and not isinstance(state.stage, TriageStage):  # something else comes first, such as a limit
+        return None
     changes = diff_run(state, snapshot.history.created.head, os.environ, store.directory)
-    return GateView(pending, changes, list(_patch_lines(redactor.text(changes.patch))))
+    return GateView(pending, changes, list(_patch_lines(redactor.text(changes.patch))), decided)
 
 
 def _patch_lines(patch: str) -> Iterator[tuple[str, str]]:

@@ -1,9 +1,7 @@
 """Decisions about findings: previewed first, then made. The rules are those of `awf findings triage`."""
 
-import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from urllib.parse import parse_qsl
 
 from starlette.exceptions import HTTPException
@@ -11,16 +9,23 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from pipeline.app.findings.ledger import Repository, timestamp
+from pipeline.app.findings.ledger import timestamp
 from pipeline.app.findings.queries import select
 from pipeline.app.findings.triage import ChosenFindings, TriageRequest, TriageResult, apply_triage, plan_triage
 from pipeline.app.findings.triage import split as split_cluster
-from pipeline.app.settings import SettingsPaths, load_settings
-from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor
 from pipeline.web.findings import FindingsQuery
-from pipeline.web.page import Form, ServedStore, current_store, form_endpoint, render, url, wants_json
+from pipeline.web.page import (
+    Form,
+    current_store,
+    form_endpoint,
+    render,
+    repository_of,
+    url,
+    wants_json,
+    writable_store,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,7 @@ class TriageForm:
 
 def preview(request: Request, fields: Form) -> Response:
     """What would be decided, and what would be refused and why. Nothing is written."""
-    store, form = _writable_store(request), TriageForm.parse(fields)
+    store, form = writable_store(request), TriageForm.parse(fields)
     now = timestamp(datetime.now(UTC))
     result = plan_triage(form.choose, form.request, store.findings().snapshot, now)
     return _respond(request, form, result, planned=True)
@@ -62,10 +67,10 @@ def preview(request: Request, fields: Form) -> Response:
 
 def triage(request: Request, fields: Form) -> Response:
     """Decide about one finding at once, about several only if the preview was agreed to."""
-    store, form = _writable_store(request), TriageForm.parse(fields)
+    store, form = writable_store(request), TriageForm.parse(fields)
     if not form.agreed and (form.everything or len(form.names) != 1):
         raise HTTPException(409, "Several findings are changed only after a preview. Nothing was decided.")
-    repository, now = _repository(store), datetime.now(UTC)
+    repository, now = repository_of(store), datetime.now(UTC)
     result = apply_triage(form.choose, form.request, store.directory, repository, now, form.agreed)
     if result.moves and not result.refused and not form.agreed and not wants_json(request):
         return RedirectResponse(url("s", store.name, "findings", result.moves[0].finding.number), 303)
@@ -74,31 +79,14 @@ def triage(request: Request, fields: Form) -> Response:
 
 def split(request: Request, fields: Form) -> Response:
     """Separate a finding from the one it is part of, and show it."""
-    store, name = _writable_store(request), fields.get("id", "")
-    split_cluster((name,), store.directory, _repository(store), datetime.now(UTC))
+    store, name = writable_store(request), fields.get("id", "")
+    split_cluster((name,), store.directory, repository_of(store), datetime.now(UTC))
     return RedirectResponse(url("s", store.name, "findings", name), 303)
 
 
 def to_findings(request: Request) -> Response:
     """Lead to the findings when the address of a decision is opened again, as after a reload."""
     return RedirectResponse(url("s", current_store(request).name, "findings"), 303)
-
-
-def _repository(store: ServedStore) -> Repository:
-    """The repository of a store, with the record writers that the user's settings allow; none if those have errors."""
-    loaded = load_settings(SettingsPaths.of(store.root, Path.home(), os.environ))
-    trusted = () if loaded.problems else loaded.settings.record_writers
-    return Repository(store.root, os.environ, trusted=trusted)
-
-
-def _writable_store(request: Request) -> ServedStore:
-    store = current_store(request)
-    if store.cluster:
-        raise AwfError(
-            "the findings of runs on a cluster can only be viewed here",
-            help="decide about them in a triage stage of the workflow; nothing was changed",
-        )
-    return store
 
 
 def _respond(request: Request, form: TriageForm, result: TriageResult, *, planned: bool) -> Response:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.findings.walk.builders import finding, walk_of
 
-from pipeline.cli.findings.walk import layout, wrap
+from pipeline.cli.findings.screen import fit, layout, wrap
 from pipeline.findings.walk.present import question
 from pipeline.text import display_width
 
@@ -54,3 +54,20 @@ def test_a_block_fits_a_small_terminal() -> None:
     """In eighty columns."""
     text = question(walk_of(finding(impact="word " * 100))).block
     assert max(map(display_width, layout(text, 80, str).split("\n"))) <= 80
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=8), st.integers(6, 40))
+def test_everything_fits_the_height(sizes: list[int], room: int) -> None:
+    """However many paragraphs there are; every line that is left out is marked, and none is if all fit."""
+    lines = "\n\n".join("\n".join(f"line {n}" for n in range(size)) for size in sizes).split("\n")
+    shown = fit(lines, room, 40)
+    assert len(shown) <= room
+    assert (shown == lines) if len(lines) <= room else True
+    if len([line for line in lines if line]) > len([line for line in shown if line]):
+        assert any("…" in line for line in shown)
+
+
+def test_long_paragraphs_are_shortened_first() -> None:
+    """Short ones stay whole, with a blank line between."""
+    lines = ["Label", *["long long long"] * 9, "", "Label", "short"]
+    assert fit(lines, 6, 14) == ["Label", "long long long", "long long …", "", "Label", "short"]

@@ -8,9 +8,9 @@ import pytest
 from tests.unit.web.conftest import Browser
 from tests.unit.web.findings import LINES, item, join, project, review
 
+from pipeline.findings.excerpts import Excerpt, read_excerpts
 from pipeline.findings.model import Category, Confidence, Evidence, Finding, FindingId, Location, PassId, Severity
 from pipeline.redaction import Redactor, redactor_of
-from pipeline.web.finding import Excerpt, read_excerpts
 
 FINDING = "/s/shop/findings"
 

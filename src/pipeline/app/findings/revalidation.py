@@ -10,14 +10,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from pipeline.app.findings.agent import FindingsAgent, open_agent
 from pipeline.app.findings.ledger import Repository, find_finding, open_ledger
 from pipeline.app.store import process_label
-from pipeline.app.wiring import Runtime, SystemClock
+from pipeline.app.wiring import Runtime
 from pipeline.backends.environment import child_environment
 from pipeline.backends.git import git_in
 from pipeline.backends.process import LocalProcesses
-from pipeline.backends.select import BackendSelector
-from pipeline.engine.ports import AgentRequest, AgentStatus, Backend, ProcessCommand, Processes, RequestLimits
+from pipeline.engine.ports import ProcessCommand, Processes
 from pipeline.findings.evidence import RepositoryFiles
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.linemap import GitHistory, line_maps
@@ -36,8 +36,6 @@ from pipeline.findings.revalidate import (
 from pipeline.findings.transitions import CodeState
 from pipeline.findings.triage import importance
 from pipeline.handlers.tool import describe_failure
-from pipeline.language.model import Access
-from pipeline.plugins.manager import PluginManager
 
 STAGE = "revalidate"  # the name of the reviewer in a script; its visits are the findings in the order they are asked
 _GREP = (
@@ -47,8 +45,6 @@ _GREP = (
 _QUOTES_FINDINGS = (".wystack", ".code-review", ".awf", "*.json", "*.sarif", "*.md", "*.txt", "*.xml")
 _SEARCH_SECONDS = 30.0
 _COMMAND_SECONDS = 1800.0
-_REVIEW_SECONDS = 1800.0
-_IDLE_SECONDS = 900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,43 +75,12 @@ class RevalidationResult:
         ]
 
 
-@dataclass(frozen=True, slots=True)
-class FreshReviewer:
-    """An agent that is asked about one finding after another, each time in a new session and only to read."""
-
-    backend: Backend
-    root: Path
-    folder: Path  # where questions and answers are kept
-    runtime: Runtime
-
-    async def ask(self, finding: Finding, check: CodeCheck, visit: int) -> Ruling:
-        """The ruling that follows from its answer. Question and answer are kept."""
-        folder, redact, settings = self.folder / finding.id, self.runtime.redactor.text, self.runtime.settings
-        choice, limits = settings.model_choice, settings.limits
-        names = (*self.backend.variables(choice.provider), *settings.environment)
-        request = AgentRequest(
-            stage=STAGE,
-            visit=visit,
-            attempt=1,
-            prompt=build_question(finding, check),
-            cwd=self.root,
-            artifacts=folder.absolute(),
-            model=choice.model,
-            provider=choice.provider,
-            reasoning_effort=choice.reasoning_effort,
-            access=Access.READ_ONLY,
-            limits=RequestLimits(timeout=limits.timeout or _REVIEW_SECONDS, idle=limits.idle or _IDLE_SECONDS),
-            env=child_environment(self.runtime.environ, extra_names=names),
-        )
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "question.md").write_text(redact(request.prompt), encoding="utf-8", errors="replace")
-        result = await self.backend.run(request, lambda _event: None)
-        answer = redact(result.text)
-        (folder / "answer.md").write_text(answer, encoding="utf-8", errors="replace")
-        if result.status is AgentStatus.OK:
-            return rule_by_reviewer(finding, check, self.backend.name, answer)
-        error = f"{result.error.kind}: {result.error.message}" if result.error else f"it ended with {result.status}"
-        return Ruling(finding, check, f"{check}; the reviewer gave no answer: {redact(error)}", unanswered=True)
+async def ask_reviewer(reviewer: FindingsAgent, finding: Finding, check: CodeCheck, visit: int) -> Ruling:
+    """The ruling that follows from a reviewer's answer."""
+    reply = await reviewer.ask(build_question(finding, check), finding.id, visit)
+    if reply.error:
+        return Ruling(finding, check, f"{check}; the reviewer gave no answer: {reply.error}", unanswered=True)
+    return rule_by_reviewer(finding, check, reviewer.backend.name, reply.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +96,9 @@ class Revalidation:
         """Look at the named findings, or at all that are open or claimed to be fixed, claimed fixes first."""
         runtime = self.runtime
         processes = LocalProcesses(process_label(runtime.store, STAGE), redactor=runtime.redactor)
-        reviewer = self._reviewer(processes)  # first: an unknown backend must change nothing
+        reviewer = None
+        if self.options.get("backend"):  # first: an unknown backend must change nothing
+            reviewer = open_agent(STAGE, "revalidations", self.repository.root, runtime, self.now, self.options)
         with open_ledger(runtime.store, self.repository, self.now) as opened:
             ledger, problems = opened.ledger.copy(), list(opened.problems)
         picked = [find_finding(name, ledger) for name in names]
@@ -149,7 +116,7 @@ class Revalidation:
         problems += self._record(rulings, [id for id in rulings if id not in waiting])
         for visit, ruling in enumerate(asked, 1):
             if reviewer:
-                rulings[ruling.finding.id] = await reviewer.ask(ruling.finding, ruling.check, visit)
+                rulings[ruling.finding.id] = await ask_reviewer(reviewer, ruling.finding, ruling.check, visit)
                 problems += self._record(rulings, [ruling.finding.id])
         return RevalidationResult(tuple(rulings.values()), tuple(dict.fromkeys(problems)))
 
@@ -174,19 +141,6 @@ class Revalidation:
                     rulings[id] = Ruling(now, ruling.check, reason)
             events = [event for id in ids for event in ruling_events(rulings[id], opened.at)]
             return opened.problems + opened.record(events)
-
-    def _reviewer(self, processes: Processes) -> FreshReviewer | None:
-        if not (name := self.options.get("backend")):
-            return None
-        runtime = self.runtime
-        plugins = PluginManager(SystemClock().now, redactor=runtime.redactor)
-        plugins.load_installed()
-        label = process_label(runtime.store, STAGE)
-        backends = BackendSelector(
-            self.options, processes, plugins.agent_backends(), runtime.settings, runtime.environ, label
-        )
-        folder = runtime.store / "revalidations" / self.now.strftime("%Y%m%dT%H%M%S.%fZ")
-        return FreshReviewer(backends.get(str(name)), self.repository.root, folder, runtime)
 
     async def _run_command(self, command: str, processes: Processes) -> str:
         """Run the command that must pass before a fix is accepted; why it failed, or empty."""

@@ -4,10 +4,11 @@ The texts of tables and facts are sanitized, bounded and on one line; a format o
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import inf
 from pathlib import Path, PurePath
+from typing import Any
 
 from pipeline.app.history import AttemptEnd, RunHistory, RunNote, VisitRecord, read_ledger
 from pipeline.app.overview import RunOverview, error_kind, overview_of
@@ -19,6 +20,8 @@ from pipeline.findings.ledger import Ledger, open_findings
 from pipeline.findings.model import Finding, Gate
 from pipeline.findings.rounds import Round, rounds
 from pipeline.findings.triage import importance
+from pipeline.findings.walk.report import report_data
+from pipeline.findings.walk.session import triage_of_run
 from pipeline.text import format_cost, format_count, format_duration, sanitize_line, truncate
 
 FOLD_AFTER = 12  # steps; a longer path is folded away
@@ -51,6 +54,7 @@ class ReviewSummary:
     rounds: tuple[Round, ...] = ()
     findings: tuple[Finding, ...] = ()  # most important first
     open: tuple[Finding, ...] = ()  # those of them that are open, and were reported in this run
+    triage: Mapping[str, Any] = field(default_factory=dict)  # what was decided, and what became of the fixes
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,8 @@ def summarize_review(ledger: Ledger, run_id: str) -> ReviewSummary:
         return seen or any(attempt.run == run_id for attempt in finding.attempts)
 
     findings = sorted(filter(concerns_run, ledger), key=lambda one: (not one.state.active, importance(one)))
-    return ReviewSummary(tuple(rounds(ledger, run_id)), tuple(findings), tuple(open_findings(ledger, run_id)))
+    walk, left = triage_of_run(ledger, run_id), tuple(open_findings(ledger, run_id))
+    return ReviewSummary(tuple(rounds(ledger, run_id)), tuple(findings), left, report_data(walk) if walk else {})
 
 
 def one_line(text: str, width: int = _MAX_TEXT) -> str:
@@ -257,6 +262,20 @@ def findings_table(findings: Sequence[Finding]) -> ReportTable:
     )
     head = ("no.", "severity", "state", "location", "finding", "fix attempts")
     return ReportTable(head, tuple(rows), frozenset({0, 5}), 2)
+
+
+def triage_table(triage: Mapping[str, Any]) -> ReportTable:
+    """What was decided on each finding, and the ticket, the reason, or how the fix went."""
+    rows = tuple(
+        (f"{one['number']}", one["severity"], one_line(one["title"]), one["action"], one_line(one["note"]))
+        for one in triage["findings"][:MAX_ROWS]
+    )
+    return ReportTable(("no.", "severity", "title", "action", "note"), rows, numbers=frozenset({0}))
+
+
+def triage_lines(triage: Mapping[str, Any]) -> list[str]:
+    """The counts and the verdict on what remains."""
+    return [f"{triage['summary']}.", f"Verdict: {triage['verdict']}."]
 
 
 def finding_history(finding: Finding) -> list[str]:

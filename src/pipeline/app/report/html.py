@@ -1,10 +1,10 @@
 """A report as one HTML file, without scripts or other resources, for any screen and for paper."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import pairwise
 from pathlib import Path
-from typing import NewType
+from typing import Any, NewType
 
 from pipeline.app.report import content
 from pipeline.app.report.content import ReportTable, ReviewSummary, RunReport
@@ -95,6 +95,8 @@ def _sections(report: RunReport) -> Iterator[Markup]:
             table = _folded(f"All {len(report.steps)} steps", table)
         yield _section("Path", _tag("p", _text(content.path_line(report.steps)), class_="way"), table)
     yield from _review_sections(report.review)
+    if report.review.triage:
+        yield _triage_section(report.review.triage)
     if run.open_reports:
         yield _section("Open reports", _table(content.reports_table(run)))
     if run.notes:
@@ -121,6 +123,11 @@ def _review_sections(review: ReviewSummary) -> Iterator[Markup]:
         ]
         table = _table(content.findings_table(shown))
         yield _section("Findings", table, _tag("p", _text(more)) if hidden else _NOTHING, _lines(histories))
+
+
+def _triage_section(triage: Mapping[str, Any]) -> Markup:
+    lines = [_tag("p", _text(line)) for line in content.triage_lines(triage)]
+    return _section("Completion report", _table(content.triage_table(triage)), *lines)
 
 
 def _section(heading: str, *inner: Markup) -> Markup:

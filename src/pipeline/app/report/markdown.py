@@ -1,7 +1,8 @@
 """A report as Markdown. Nothing a run said can become markup: every special character is escaped or fenced."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from pipeline.app.report import content
 from pipeline.app.report.content import ReportTable, ReviewSummary, RunReport
@@ -39,6 +40,8 @@ def _lines(report: RunReport) -> Iterator[str]:
         is_long = len(report.steps) > content.FOLD_AFTER
         yield from _folded(f"All {len(report.steps)} steps", rows) if is_long else rows
     yield from _review(report.review)
+    if report.review.triage:
+        yield from _triage(report.review.triage)
     if run.open_reports:
         yield from _section("Open reports", content.reports_table(run))
     if run.notes:
@@ -67,6 +70,12 @@ def _review(review: ReviewSummary) -> Iterator[str]:
             histories.append(f"- no. {finding.number}, {escape_markdown(content.one_line(finding.title))}")
             histories += [f"  - {escape_markdown(line)}" for line in content.finding_history(finding)]
         yield from _folded("History of each finding", histories)
+
+
+def _triage(triage: Mapping[str, Any]) -> Iterator[str]:
+    yield from _section("Completion report", content.triage_table(triage))
+    for line in content.triage_lines(triage):
+        yield from ("", escape_markdown(line))
 
 
 def _folded(summary: str, lines: Iterable[str]) -> Iterator[str]:

@@ -15,6 +15,7 @@ class Findings(LazyGroup):
     lazy_commands: ClassVar[Commands] = {
         "diff": (f"{_HERE}.lists:diff_command", "Show what became of findings between two passes."),
         "export": (f"{_HERE}.lists:export_command", "Export findings in the format of another program."),
+        "fix": (f"{_HERE}.fix:command", "Apply the fixes that were accepted, with an agent."),
         "import": (f"{_HERE}.import_:command", "Import the reports of reviewers and tools as one pass."),
         "list": (f"{_HERE}.lists:list_command", "List findings, the most important first."),
         "merge": (f"{_HERE}.triage:merge_command", "Make findings part of another one: the same defect."),

@@ -52,12 +52,16 @@ def _choice_option(name: str, parameter: str, values: Iterable[str], help: str) 
     return click.option(name, parameter, multiple=True, type=click.Choice([str(one) for one in values]), help=help)
 
 
+severity_option = _choice_option("--severity", "severities", Severity, "Only this severity.")
+file_option = click.option(
+    "--file", "files", multiple=True, metavar="PATH", help="Only paths with this prefix or pattern."
+)
 _FILTERS = (
     _choice_option("--state", "states", _STATES, "Only this state."),
-    _choice_option("--severity", "severities", Severity, "Only this severity."),
+    severity_option,
     _choice_option("--gate", "gates", Gate, "Only findings that must be fixed, or only suggestions."),
     _choice_option("--category", "categories", Category, "Only this category."),
-    click.option("--file", "files", multiple=True, metavar="PATH", help="Only paths with this prefix or pattern."),
+    file_option,
     click.option("--stage", "stages", multiple=True, metavar="STAGE", help="Only findings reported by this stage."),
     click.option("--since", metavar="DATE|PASS", help="Only findings raised, reported or changed since then."),
 )

@@ -28,7 +28,10 @@ def all_trackers(contributed: Mapping[str, OpenTracker]) -> dict[str, OpenTracke
 
 
 class TrackerChain:
-    """The trackers of one session. Each is opened at most once, and none before a ticket may be filed."""
+    """The trackers of one session. Each is opened at most once, and none before a ticket may be filed.
+
+    A tracker that is named has to work: whoever names one does not want tickets elsewhere.
+    """
 
     def __init__(
         self, context: TrackerContext, named: str = "", trackers: Mapping[str, OpenTracker] = TRACKERS
@@ -39,7 +42,7 @@ class TrackerChain:
         order = sorted(trackers, key=lambda name: name != named)  # the others stay in order
         self._untried = [trackers[name] for name in order]
         self._context = context
-        self._named = bool(named)
+        self._name = named
         self._named_works = bool(named)
         self._current: Tracker | None = None
 
@@ -50,7 +53,7 @@ class TrackerChain:
             return NO_TRACKER
         return TrackerStatus(
             tracker_name=current.name,
-            confidence="high" if self._named else "low",
+            confidence="high" if self._name else "low",
             named_sink_available=self._named_works,
             any_sink_available=True,
         )
@@ -75,8 +78,10 @@ class TrackerChain:
     def _tracker(self) -> Tracker | None:
         while self._current is None and self._untried:
             opened = self._untried.pop(0)(self._context)
+            if isinstance(opened, TicketFailed) and self._named_works:  # the named one is the first
+                help = "use another with --tracker NAME, or leave the option out for the first that works"
+                raise AwfError(f'the tracker "{self._name}" cannot be used: {opened.reason}', help=help)
             if isinstance(opened, TicketFailed):
-                self._named_works = False  # the named one is the first
-            else:
-                self._current = opened
+                continue
+            self._current = opened
         return self._current

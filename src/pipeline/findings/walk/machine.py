@@ -134,6 +134,7 @@ class Walk:
     route: Route = Route.EACH
     validates: bool = False  # whether a validator is available
     confirms: bool = False  # whether the first ticket for a tracker that was not named needs a confirmation
+    seed_wording: bool = False  # whether labels have the words of the original walk-through
     step: Step = Step.ASKING
     position: int = 0
     decisions: Mapping[FindingId, Decision] = field(default_factory=dict)  # in the order in which they were made
@@ -217,9 +218,18 @@ def begin(
     route: Route | None = Route.EACH,
     validates: bool = False,
     confirms: bool = False,
+    seed_wording: bool = False,
 ) -> Walk:
     """Return a walk at its beginning; without a route it asks for one."""
-    walk = Walk(items, trackers, ledger, route or Route.EACH, validates=validates, confirms=confirms)
+    walk = Walk(
+        items,
+        trackers,
+        ledger,
+        route or Route.EACH,
+        validates=validates,
+        confirms=confirms,
+        seed_wording=seed_wording,
+    )
     if not items:
         return replace(walk, step=Step.DONE)
     return replace(walk, step=Step.ROUTING) if route is None else _take_route(walk, route)
@@ -315,6 +325,13 @@ def refusals(walk: Walk) -> dict[FindingId, str]:
         if result and not result.validated and not (result is NOT_VALIDATED and severe):
             found[item.finding.id] = result.reason or "no reason given"
     return found
+
+
+def is_unvalidated(walk: Walk, item: WalkItem) -> bool:
+    """Whether a finding is to be acted on that a validator was to look at and did not."""
+    acting = _planned_action(walk, item) in (Action.APPLY, Action.DEFER)
+    result = walk.validations.get(item.finding.id, NOT_VALIDATED)
+    return walk.validates and acting and result is NOT_VALIDATED
 
 
 def _take_route(walk: Walk, route: Route) -> Walk:

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from posixpath import basename
 
-from pipeline.findings.model import Finding, Vote
+from pipeline.findings.excerpts import Excerpt
+from pipeline.findings.model import Decision, Finding, FindingId, Vote
 from pipeline.findings.scales import P_LEVEL, confidence_to_anchor
 from pipeline.findings.trackers.ticket import TrackerStatus
 from pipeline.findings.walk.machine import (
@@ -22,13 +23,15 @@ from pipeline.findings.walk.machine import (
     WalkItem,
     available_action,
     choices,
+    is_unvalidated,
     plan,
     recommendations,
     refusals,
 )
-from pipeline.text import ELLIPSIS, plural, sanitize_line, truncate
+from pipeline.text import ELLIPSIS, plural, sanitize_block, sanitize_line, truncate
 
 RECOMMENDED = " (recommended)"
+UNVALIDATED = " (not validated)"
 DONE = {
     Action.APPLY: "applied",
     Action.DEFER: "deferred",
@@ -38,9 +41,14 @@ DONE = {
 _NO_FIX = "No concrete fix proposed; needs a decision."
 _NO_SINK = "Defer unavailable on this platform — no durable tracker sink detected."
 _NO_SINK_FOR_ROUTE = "Defer unavailable — no durable tracker sink detected on this platform."
-_DOWNGRADED = "Stage 5 recommended Defer; downgraded to Skip — no tracker sink available."
+_DOWNGRADED = "recommended Defer; downgraded to Skip — no tracker sink available."
+_SEED_LABELS: dict[OptionKey, str] = {
+    Reply.REST: "LFG the rest — apply the agent's best judgment to this and remaining findings",
+    Route.ALL: "LFG. Apply the agent's best-judgment action per finding",
+}
 _SHORT_NAMES: dict[OptionKey, tuple[str, ...]] = {Reply.REST: ("lfg", "lfg the rest")}  # understood as well
 
+_MAX_EARLIER = 2  # decisions in the block; the details have all of them
 _MAX_PROSE = 2000  # characters of a paragraph
 _MAX_TITLE = 120  # characters, of at most eight words
 _MAX_WORDS = 8
@@ -52,6 +60,7 @@ _LINE_NUMBER = re.compile(
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^a-z])")
 _MARKUP = re.compile(r"[#>*+\-=|~<]|```|___")
 _LIST_NUMBER = re.compile(r"(\d+)[.)]")
+_ESCAPED = re.compile(r"^(\d*)\\(?=[#>*+\-=|~<`_.)])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +84,13 @@ class Question:
     options: tuple[Option, ...]
     block: str = ""  # markdown, shown above
     plan: str = ""  # plain text, shown above
+    details: str = ""  # markdown, shown on request
+    finding: FindingId | None = None  # what it is about, if it is about one finding
+
+    @property
+    def recommended(self) -> Option | None:
+        """What is chosen by someone who only agrees."""
+        return next((option for option in self.options if option.recommended), None)
 
 
 def question(walk: Walk) -> Question:
@@ -99,7 +115,7 @@ def question(walk: Walk) -> Question:
             stem = f"The agent is about to {purpose[walk.route]}. Proceed?"
             return Question(stem, options, plan=_preview(walk))
         case _:
-            return Question(_finding_stem(walk), options, block=_finding_block(walk))
+            return Question(_finding_stem(walk), options, block=_finding_block(walk), finding=walk.item.finding.id)
 
 
 def parse_choice(options: Iterable[Option], typed: str) -> OptionKey | None:
@@ -163,6 +179,27 @@ def escape(line: str) -> str:
     return f"\\{line}" if _MARKUP.match(line) else line
 
 
+def read_markdown(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the lines of our own markdown, each as heading, label, item, code or text, without its marks.
+
+    Nothing in the text of a finding becomes a heading or a label: that was escaped.
+    """
+    code = False
+    for line in text.split("\n"):
+        if line == "```":
+            code = not code
+        elif code:
+            yield "code", line
+        elif line.startswith("## "):
+            yield "heading", line.removeprefix("## ")
+        elif line.startswith("**") and line.endswith("**"):
+            yield "label", line.strip("*")
+        elif line.startswith("- "):
+            yield "item", line.removeprefix("- ")
+        else:
+            yield "text", _ESCAPED.sub(r"\1", line)
+
+
 def paragraphs(text: str) -> list[str]:
     """Return the paragraphs of a text from outside, each on one sanitized line."""
     return [line for part in re.split(r"\n\s*\n", text[:20_000]) if (line := one_line(part))]
@@ -176,22 +213,24 @@ def sentences(line: str) -> list[str]:
 def _options(walk: Walk) -> Iterator[Option]:
     ticket = _ticket(walk.trackers)
     named = f"File a {ticket}" if walk.trackers.named else "File an issue"
-    labels = {
+    labels: dict[OptionKey, str] = {
         Action.APPLY: "Apply the proposed fix",
         Action.ACKNOWLEDGE: "Acknowledge — mark as reviewed",
         Action.DEFER: f"Defer — file a {ticket}",
         Action.SKIP: "Skip — don't apply, don't track",
-        Reply.REST: "LFG the rest — apply the agent's best judgment to this and remaining findings",
+        Reply.REST: "Apply the rest — this and all remaining findings, as recommended",
         Reply.PROCEED: "Proceed",
         Reply.CANCEL: "Cancel",
         Reply.RETRY: f"Retry on {walk.tracker}",
         Reply.FALLBACK: "Fall back to next sink",
         Reply.CONVERT: "Convert to Skip — record the failure",
         Route.EACH: "Review each finding one by one — accept the recommendation or choose another action",
-        Route.ALL: "LFG. Apply the agent's best-judgment action per finding",
+        Route.ALL: "Apply the recommended action to every finding",
         Route.FILE: f"{named} per finding without applying fixes",
         Route.REPORT: "Report only — take no further action",
     }
+    if walk.seed_wording:
+        labels |= _SEED_LABELS
     recommended = str(_recommended(walk)) if walk.step is Step.ASKING else ""
     return (Option(key, labels[key], recommended=key == recommended) for key in choices(walk))
 
@@ -243,7 +282,7 @@ def _conflict(walk: Walk) -> str:
     if disagree:
         parts.append("; ".join(map(_recommendation, votes.values())) + ".")
     if item.recommended is Action.DEFER and not walk.trackers.any_sink_available:
-        parts.append(_DOWNGRADED)
+        parts.append(f"{'Stage 5' if walk.seed_wording else 'The review'} {_DOWNGRADED}")
     if disagree:
         parts.append(f"Agent's recommendation: {_recommended(walk).capitalize()}.")
     return " ".join(parts)
@@ -260,9 +299,52 @@ def _finding_block(walk: Walk) -> str:
     same_as = f"may be the same as {', '.join(f'#{number}' for number in item.same_as)}" if item.same_as else ""
     where = " — ".join(part for part in (location(item.finding), same_as) if part)
     parts = [f"## {_heading(walk, title(item.finding))}", escape(where)]
+    if item.finding.decisions:
+        parts.append(f"Earlier: {'; '.join(map(_earlier, item.finding.decisions[-_MAX_EARLIER:]))}.")
     parts += [f"**{label}**\n\n{text}" for label, text in _sections(item) if text]
     parts.append(escape(_conflict(walk)))
     return "\n\n".join(part for part in parts if part)
+
+
+def _earlier(decision: Decision) -> str:
+    """Return what was decided before, when, and the ticket or the reason."""
+    done = DONE.get(Action(decision.action), decision.action) if decision.action in set(Action) else decision.action
+    about = one_line(decision.ref or decision.reason, _MAX_TITLE).rstrip(".")
+    return one_line(f"{done} on {decision.at[:10]}{f', {about}' if about else ''}", 2 * _MAX_TITLE)
+
+
+def details(item: WalkItem, excerpts: Iterable[Excerpt]) -> str:
+    """Return everything that is known about a finding as markdown, with the code that it is about."""
+    finding = item.finding
+    texts = [one.raw or one.quote for one in finding.evidence if one.raw or one.quote]
+    votes = [f"- {_recommendation(vote)}" for vote in recommendations(finding).values()]
+    tried = [
+        f"- {one.outcome.replace('_', ' ')} by {one_line(one.by, 60)}: {one_line(one.what)}" for one in finding.attempts
+    ]
+    sections = {
+        "What's wrong": "\n\n".join(map(escape, paragraphs(item.impact))),
+        "Whole fix": _code(finding.fix) if finding.fix and finding.fix.strip() else "",
+        "Why it works": "\n\n".join(map(escape, paragraphs(item.why_it_works))),
+        "Evidence": "\n\n".join(map(_code, texts)),
+        **{f"Code: {one_line(str(one.evidence), 200)}": _excerpt(one) for one in excerpts},
+        "How to reproduce": _code(finding.reproduction) if finding.reproduction else "",
+        "Recommendations": "\n".join(votes),
+        "Attempts": "\n".join(tried),
+        "Decisions": "\n".join(f"- {_earlier(one)}" for one in finding.decisions),
+    }
+    shown = [f"**{label}**\n\n{text}" for label, text in sections.items() if text]
+    return "\n\n".join([f"## #{finding.number} {one_line(finding.title, 400)}", *shown])
+
+
+def _excerpt(excerpt: Excerpt) -> str:
+    lines = [f"{'>' if hit else ' '} {number:>4}  {text}" for number, text, hit in excerpt.lines]
+    return "\n\n".join(filter(None, ("\n".join(["```", *lines, "```"]) if lines else "", excerpt.note)))
+
+
+def _code(text: str) -> str:
+    """Return a text from outside line by line as it was written, sanitized."""
+    shown = sanitize_block(text[:_MAX_FIX].strip("\n").expandtabs(4)).replace("```", "'''")  # ends no fence
+    return f"```\n{shown}\n```"
 
 
 def _sections(item: WalkItem) -> Iterator[tuple[str, str]]:
@@ -301,19 +383,24 @@ def _preview(walk: Walk) -> str:
         "Acknowledging": items[Action.ACKNOWLEDGE],
         "Dropping — refused by the validator": [item for item in walk.remaining if item.finding.id in dropped],
     }
-    texts = ["\n".join([f"{name} ({len(found)}):", *map(_plan_line, found)]) for name, found in groups.items() if found]
+    texts = [
+        "\n".join([f"{name} ({len(found)}):", *(_plan_line(walk, item) for item in found)])
+        for name, found in groups.items()
+        if found
+    ]
     remaining = "remaining " if walk.route is Route.EACH else ""
     count = plural(len(planned), f"{remaining}finding")
     if walk.route is Route.FILE:
         return "\n\n".join([f"File plan — {count} as {_ticket(walk.trackers)}s:", *texts])
     decided = f" ({len(walk.decisions)} already decided)" if walk.route is Route.EACH else ""
     tracker = f" (tracker: {walk.trackers.named})" if walk.trackers.named and items[Action.DEFER] else ""
-    return "\n\n".join([f"LFG plan — {count}{decided}{tracker}:", *texts])
+    return "\n\n".join([f"{'LFG plan' if walk.seed_wording else 'Plan'} — {count}{decided}{tracker}:", *texts])
 
 
-def _plan_line(item: WalkItem) -> str:
-    where = location(item.finding)
-    return truncate(f"  [{item.level}] {f'{where} — ' if where else ''}{title(item.finding)}", _MAX_WIDTH)
+def _plan_line(walk: Walk, item: WalkItem) -> str:
+    where, flag = location(item.finding), UNVALIDATED if is_unvalidated(walk, item) else ""
+    line = f"  [{item.level}] {f'{where} — ' if where else ''}{title(item.finding)}"
+    return truncate(line, _MAX_WIDTH - len(flag)) + flag
 
 
 _MAX_FIX = 20_000  # characters that are looked at

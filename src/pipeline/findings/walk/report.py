@@ -6,23 +6,27 @@ from typing import Any
 
 from pipeline.findings.events import Coverage, Disposition
 from pipeline.findings.ledger import Ledger
+from pipeline.findings.merge import passes
 from pipeline.findings.model import AutofixClass, Finding, FindingState
 from pipeline.findings.verdicts import Readiness, verdicts
-from pipeline.findings.walk.machine import UNTRACKED, Action, Walk, WalkItem
+from pipeline.findings.walk.machine import NOT_VALIDATED, UNTRACKED, Action, Walk, WalkItem
 from pipeline.findings.walk.present import DONE, location, one_line, title
 
 _MAX_NOTE = 300  # characters
 _MAX_NAME = 60
+_ACCEPTED = "accepted"
 _BUCKETS = {  # what can become of a finding, in the order of the report, with the words for people
+    DONE[Action.APPLY]: DONE[Action.APPLY],
+    _ACCEPTED: "accepted, not applied yet",
     **{bucket: bucket for bucket in DONE.values()},
     "dropped": "dropped by the validator",
     "left": "left open",
 }
 
 
-def render_report(walk: Walk) -> str:
+def render_report(walk: Walk, apply_with: str = "") -> str:
     """Return the report as markdown: failures, findings by what became of them, counts, coverage, verdict."""
-    data = report_data(walk)
+    data = report_data(walk, apply_with)
     verdict = f"Verdict: {data['verdict']}."
     if not walk.items:
         return f"{data['summary']}\n\n{verdict}"
@@ -40,8 +44,11 @@ def render_report(walk: Walk) -> str:
     return "\n\n".join(["## Completion report", *parts[:-1], data["summary"], parts[-1], verdict])
 
 
-def report_data(walk: Walk) -> dict[str, Any]:
-    """Return the report for programs, with the findings by what became of them and in the order of the walk."""
+def report_data(walk: Walk, apply_with: str = "") -> dict[str, Any]:
+    """Return the report for programs, with the findings by what became of them and in the order of the walk.
+
+    `apply_with` is the command that makes the fixes which were accepted and not made.
+    """
     order = list(_BUCKETS)
     findings = sorted((_entry(item, walk) for item in walk.items), key=lambda one: order.index(one["action"]))
     counts = {bucket: sum(one["action"] == bucket for one in findings) for bucket in order}
@@ -49,6 +56,9 @@ def report_data(walk: Walk) -> dict[str, Any]:
     summary = {bucket: f"{count} {_BUCKETS[bucket]}" for bucket, count in counts.items() if count}
     if failed := sum(failure["what"] == "fix" for failure in failures):
         summary["applied"] += f" ({failed} failed)"
+    accepted = [summary.pop(_ACCEPTED)] if counts[_ACCEPTED] else []  # last, since it says what to do
+    hint = [f"apply them with: {apply_with}"] if apply_with and accepted else []
+    decided = "; ".join([*filter(None, [", ".join(summary.values())]), *accepted, *hint])
     return {
         "route": str(walk.route),
         "failures": failures,
@@ -57,7 +67,7 @@ def report_data(walk: Walk) -> dict[str, Any]:
         "apply": [finding.id for finding in walk.accepted],
         "tickets": _tickets(walk),
         "coverage": _coverage(walk),
-        "summary": ", ".join(summary.values()) if walk.items else _nothing_to_decide(walk.ledger),
+        "summary": decided if walk.items else _nothing_to_decide(walk.ledger),
         "verdict": str(_readiness(walk)),
     }
 
@@ -73,7 +83,9 @@ def _entry(item: WalkItem, walk: Walk) -> dict[str, Any]:
     if bucket == DONE[Action.APPLY]:
         note = "the fix failed" if id in walk.fixes.failed else location(item.finding, all_lines=True)
         if id not in walk.fixes.made and id not in walk.fixes.failed:
-            note = ", ".join(filter(None, (note, "staged and not made yet")))
+            bucket = _ACCEPTED
+    if walk.validations.get(id) is NOT_VALIDATED and id not in walk.dropped:
+        note = ", ".join(filter(None, (note, "not validated")))
     return {
         "id": id,
         "number": item.finding.number,
@@ -169,7 +181,8 @@ def _readiness(walk: Walk) -> Readiness:
         return Readiness.NOT_READY
     made = walk.fixes.made
     left = [
-        replace(finding, state=FindingState.FIX_CLAIMED) if finding.id in made else finding for finding in walk.ledger
+        replace(one, state=FindingState.FIX_CLAIMED) if one.id in made and one.state.active else one
+        for one in walk.ledger
     ]
     fixes_applied = bool(made or _count_safe_fixes(left))
     return verdicts(left, coverage, fixes_applied=fixes_applied).readiness
@@ -187,13 +200,18 @@ def _nothing_to_decide(ledger: Ledger) -> str:
     applied = f" — {safe} safe_auto {'fix' if safe == 1 else 'fixes'} applied" if safe else ""
     classes = {AutofixClass.ADVISORY: "advisory", AutofixClass.SAFE_AUTO: "safe_auto"}
     left = [finding for finding in ledger if finding.state.active]
-    kinds = ["pre-existing" if one.pre_existing else classes.get(one.autofix_class, "doubtful") for one in left]
+    kinds = [
+        "pre-existing"
+        if one.pre_existing
+        else classes.get(one.autofix_class, "undecided" if passes(one.severity, one.confidence) else "doubtful")
+        for one in left
+    ]
     if not kinds:
         return f"All findings resolved{applied}."
-    names = ("advisory", "pre-existing", "safe_auto", "doubtful")
+    names = ("advisory", "pre-existing", "safe_auto", "doubtful", "undecided")
     listed = ", ".join(f"{kinds.count(name)} {name}" for name in names if name in kinds)
     remain = "finding remains" if len(kinds) == 1 else "findings remain"
-    unresolved = "safe_auto" in kinds or "doubtful" in kinds
+    unresolved = {"safe_auto", "doubtful", "undecided"} & set(kinds)
     resolved = "No finding needs a decision" if unresolved else "All actionable findings resolved"
     return f"{resolved}{applied}. ({listed} {remain} in the report.)"
 

@@ -6,14 +6,15 @@ from pathlib import Path
 
 from pipeline.backends.process import run_program
 from pipeline.files import NotAFile, read_file
-from pipeline.findings.answers import read_answers
-from pipeline.findings.events import DecisionMade, LedgerEvent
+from pipeline.findings.answers import fixer_events, read_answers
+from pipeline.findings.events import DecisionMade, FixAttempted, LedgerEvent
+from pipeline.findings.excerpts import Excerpt
 from pipeline.findings.fingerprints import norm_title
 from pipeline.findings.fix_prompt import Members, findings_section
 from pipeline.findings.formats import FORMATS
-from pipeline.findings.ledger import Ledger
+from pipeline.findings.ledger import Ledger, open_findings
 from pipeline.findings.merge import passes
-from pipeline.findings.model import AutofixClass, Finding, FindingId, RawFinding
+from pipeline.findings.model import AutofixClass, Decision, Finding, FindingId, FindingState, FixAttempt, RawFinding
 from pipeline.findings.scales import P_LEVEL
 from pipeline.findings.trackers import TrackerChain
 from pipeline.findings.trackers.ticket import NO_TRACKER, TrackerStatus
@@ -36,7 +37,7 @@ from pipeline.findings.walk.machine import (
     record_ticket,
     record_validations,
 )
-from pipeline.findings.walk.present import Question, confirmation, question, skip_reason
+from pipeline.findings.walk.present import Question, confirmation, details, question, skip_reason
 
 TASK = "Fix all findings listed below, in one go. They were accepted by a person; change nothing else."
 _MAX_PROMPT = 100_000  # characters of the findings
@@ -57,6 +58,7 @@ class Session:
     tell: Callable[[str], None]  # reports to the person who decides what was done
     trackers: TrackerChain
     fixer: Fixer
+    excerpts: Callable[[Finding], Sequence[Excerpt]] = lambda _finding: ()  # the code that a finding is about
     validator: Validator = lambda _findings: {}
 
     def run(self, choose: Callable[[Question], OptionKey]) -> Walk:
@@ -84,8 +86,15 @@ class Session:
                 case Step.FIXING:
                     self.walk = record_fixes(before, self.fixer(before.accepted))
                 case _:
-                    self.walk = answer(before, (yield question(before)))
+                    self.walk = answer(before, (yield self._question(before)))
             self._confirm(before)
+
+    def _question(self, walk: Walk) -> Question:
+        asked = question(walk)
+        if asked.plan:
+            return replace(asked, details=f"```\n{asked.plan}\n```")
+        item = walk.item if asked.finding else None
+        return replace(asked, details=details(item, self.excerpts(item.finding))) if item else asked
 
     def _confirm(self, before: Walk) -> None:
         """Confirm a decision that a person made just now, and every ticket; a plan was shown before."""
@@ -107,18 +116,21 @@ def open_walk(
     artifacts: Path | None = None,
     *,
     route: Route | None = Route.EACH,
+    wanted: Callable[[Finding], bool] = lambda _finding: True,
     advisory: bool = False,
+    validates: bool = False,
     confirms: bool = False,
+    seed_wording: bool = False,
 ) -> Walk:
-    """Return a walk through the open findings; without a route it asks for one.
+    """Return a walk through the open findings that are wanted; without a route it asks for one.
 
     No tracker is looked for if there is nothing to decide.
     """
-    findings = pending_findings(ledger, advisory=advisory)
+    findings = pending_findings(filter(wanted, open_findings(ledger)), advisory=advisory)
     status = trackers.status() if findings else NO_TRACKER
     returns = read_artifacts(artifacts, findings) if artifacts else {}
     items = tuple(_item(finding, ledger, status, artifacts, returns) for finding in findings)
-    return begin(items, status, ledger, route=route, confirms=confirms)
+    return begin(items, status, ledger, route=route, validates=validates, confirms=confirms, seed_wording=seed_wording)
 
 
 def pending_findings(findings: Iterable[Finding], *, advisory: bool = False) -> list[Finding]:
@@ -135,13 +147,62 @@ def pending_findings(findings: Iterable[Finding], *, advisory: bool = False) -> 
     return sorted(found, key=lambda finding: (P_LEVEL[finding.severity], importance(finding)))
 
 
-def decision_events(walk: Walk, at: str, by: str) -> list[LedgerEvent]:
+def safe_findings(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the open findings of this change that are fixed without a decision."""
+    return [
+        finding
+        for finding in findings
+        if finding.autofix_class is AutofixClass.SAFE_AUTO
+        and finding.state.active
+        and not finding.pre_existing
+        and passes(finding.severity, finding.confidence)
+    ]
+
+
+def decision_events(walk: Walk, at: str, by: str, run: str = "") -> list[LedgerEvent]:
     """Return what was decided, for the ledger. A walk that is not done has decided nothing."""
     if walk.step is not Step.DONE:
         return []
     return [
-        DecisionMade(at=at, id=id, decision=replace(decision, at=at, by=by)) for id, decision in walk.decisions.items()
+        DecisionMade(at=at, id=id, decision=replace(decision, at=at, by=by, run=run))
+        for id, decision in walk.decisions.items()
     ]
+
+
+def is_settled(finding: Finding, run: str) -> bool:
+    """Whether a finding was deferred, skipped or acknowledged in a run: it is not asked about again there."""
+    made = [decision for decision in finding.decisions if decision.run == run] if run else []
+    return bool(made) and made[-1].action != Action.APPLY
+
+
+def decided_walk(ledger: Ledger, findings: Iterable[Finding], run: str = "", fixes: Fixes | None = None) -> Walk:
+    """Return a finished walk that made the last decisions on some findings, with what became of the fixes since."""
+    decisions, made, failed = dict[FindingId, Decision](), set[FindingId](), dict[FindingId, str]()
+    shown = list(findings)
+    for finding in shown:
+        decisions[finding.id] = finding.decisions[-1]
+        attempts = [attempt for attempt in finding.attempts if attempt.run == run]
+        if finding.state in (FindingState.FIX_CLAIMED, FindingState.VERIFIED_FIXED):
+            made.add(finding.id)
+        elif attempts and attempts[-1].outcome != "claimed":
+            failed[finding.id] = ", ".join(filter(None, (attempts[-1].outcome.replace("_", " "), attempts[-1].what)))
+    items = tuple(_item(finding, ledger, NO_TRACKER, None, {}) for finding in shown)
+    return Walk(
+        items,
+        NO_TRACKER,
+        ledger,
+        step=Step.DONE,
+        position=len(items),
+        decisions=decisions,
+        fixes=fixes or Fixes(frozenset(made), failed),
+    )
+
+
+def triage_of_run(ledger: Ledger, run: str) -> Walk | None:
+    """Return what was decided in the triage of a run as a finished walk; None if nothing was."""
+    findings = [finding for finding in ledger if finding.decisions and finding.decisions[-1].run == run]
+    by_level = sorted(findings, key=lambda finding: (P_LEVEL[finding.severity], importance(finding)))
+    return decided_walk(ledger, by_level, run) if run and by_level else None
 
 
 def read_artifacts(directory: Path, findings: Iterable[Finding]) -> dict[str, tuple[RawFinding, ...]]:
@@ -208,23 +269,42 @@ def run_fixer(
     """
     if not command:
         return Fixes()
-    ids = {finding.number: finding.id for finding in findings}
-    prompt = f"{TASK}\n\n{findings_section(findings, _MAX_PROMPT, members)}\n"
     try:
         done = run_program(
             command,
             env=environ,
             cwd=root,
-            stdin=prompt.encode(errors="replace"),
+            stdin=fixer_prompt(findings, members).encode(errors="replace"),
             timeout=_FIXER_SECONDS,
             inherit_stderr=True,
         )
     except OSError as error:
-        return Fixes(failed=dict.fromkeys(ids.values(), f"{command[0]}: {error.strerror}"))
-    answers = tuple(one for one in read_answers(done.stdout.decode(errors="replace")) if one.number in ids)
-    unsaid = f"the fixer exited with code {done.returncode}" if done.returncode else "the fixer did not mention it"
-    failed = dict.fromkeys(ids.values(), unsaid)
+        return read_fixes(findings, "", f"{command[0]}: {error.strerror}")
+    error_text = f"the fixer exited with code {done.returncode}" if done.returncode else ""
+    return read_fixes(findings, done.stdout.decode(errors="replace"), error_text)
+
+
+def fixer_prompt(findings: Sequence[Finding], members: Members) -> str:
+    """What a fixer is given: all findings at once, since one fix may affect another."""
+    return f"{TASK}\n\n{findings_section(findings, _MAX_PROMPT, members)}\n"
+
+
+def read_fixes(findings: Sequence[Finding], said: str, error: str = "") -> Fixes:
+    """What became of the fixes by a fixer's own words. What it does not mention has failed."""
+    ids = {finding.number: finding.id for finding in findings}
+    answers = tuple(one for one in read_answers(said) if one.number in ids)
+    failed = dict.fromkeys(ids.values(), error or "the fixer did not mention it")
     for one in answers:
         failed[ids[one.number]] = ", ".join(filter(None, (one.word.replace("_", " "), one.why)))
     made = frozenset(ids[one.number] for one in answers if one.word == "fixed")
     return Fixes(made, {id: reason for id, reason in failed.items() if id not in made}, answers)
+
+
+def fix_events(fixes: Fixes, ledger: Ledger, at: str, by: str = "fixer") -> Iterator[LedgerEvent]:
+    """Return the attempts and claims of a fixer, for the ledger."""
+    yield from fixer_events(fixes.answers, ledger, run="", round=1, by=by, at=at)
+    answered = {answer.number for answer in fixes.answers}
+    for id, reason in fixes.failed.items():
+        if ledger.findings[id].number not in answered:
+            attempt = FixAttempt(round=1, by=by, what=reason, outcome="not_fixed")
+            yield FixAttempted(at=at, id=id, attempt=attempt)

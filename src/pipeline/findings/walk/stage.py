@@ -4,26 +4,52 @@ Decisions are recorded with the stage. If a triage is stopped before its end not
 """
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pipeline.engine.outcome import Outcome, Status, StatusSource
-from pipeline.engine.ports import Job, Waiting
+from pipeline.engine.ports import HumanAnswer, Job, Mailbox, Waiting
 from pipeline.errors import AwfError
-from pipeline.findings.model import Actor, Gate
+from pipeline.findings.excerpts import read_excerpts
+from pipeline.findings.model import Actor, Decision, FindingId, Gate
 from pipeline.findings.plugin import ReviewKey
 from pipeline.findings.review_options import review_options
 from pipeline.findings.trackers import TrackerChain, all_trackers
 from pipeline.findings.trackers.ticket import OpenTracker, TrackerContext
-from pipeline.findings.walk.machine import Fixes, OptionKey, Reply, Walk
+from pipeline.findings.walk.machine import Action, Fixes, OptionKey, Reply, Route, Walk
 from pipeline.findings.walk.present import Question, one_line, parse_choice
 from pipeline.findings.walk.report import render_report, report_data
-from pipeline.findings.walk.session import Session, decision_events, open_walk, pending_findings
+from pipeline.findings.walk.session import Session, decision_events, is_settled, open_walk, pending_findings
+from pipeline.language.model import TriageStage
+from pipeline.redaction import redactor_of
 from pipeline.text import plural
 
 if TYPE_CHECKING:
     from pipeline.findings.run_findings import RunFindings
+
+
+DECIDED = "decided"  # the option of an answer that holds decisions
+
+
+def decisions_answer(
+    run_id: str, stage: str, visit: int, decisions: Mapping[FindingId, Decision], by: str, at: float
+) -> HumanAnswer:
+    """Return what was decided elsewhere as an answer for the mailbox of a waiting run."""
+    actions = {id: decision.action for id, decision in decisions.items()}
+    return HumanAnswer(run_id, stage, visit, DECIDED, json.dumps(actions), by, at)
+
+
+def read_decisions(answer: HumanAnswer | None) -> dict[str, Action]:
+    """Return the decisions in an answer, by finding; empty if it has none. Raises AwfError if it cannot be read."""
+    if answer is None or answer.option != DECIDED:
+        return {}
+    try:
+        return {id: Action(action) for id, action in json.loads(answer.feedback).items()}
+    except (ValueError, AttributeError) as error:
+        raise AwfError(f"the decisions that {answer.by or 'someone'} left cannot be read: {error}") from None
 
 
 class Decider(Protocol):
@@ -67,8 +93,9 @@ class RecordedAnswers:
 
 @dataclass(slots=True)
 class Panel:
-    """Who decides at one visit: recorded answers first, then auto-approval, then people."""
+    """Who decides at one visit: what was decided elsewhere, recorded answers, auto-approval, then people."""
 
+    decided: Mapping[str, Action]
     recorded: RecordedAnswers
     auto_approve: bool
     people: Sequence[Decider]
@@ -76,7 +103,9 @@ class Panel:
 
     async def choose(self, question: Question) -> OptionKey | None:
         """Return the first answer, or None if nobody has one."""
-        key = self.recorded.next_answer(question)
+        offered = {option.key for option in question.options}
+        key: OptionKey | None = self.decided.get(question.finding or "")
+        key = key if key in offered else self.recorded.next_answer(question)
         if key is None and self.auto_approve:
             self.source = StatusSource.OVERRIDE
             return _approve(question)
@@ -108,6 +137,7 @@ class TriageHandler:
     environ: Mapping[str, str]
     trackers: Callable[[], Mapping[str, OpenTracker]]  # of plugins
     people: Sequence[Decider]
+    mailbox: Mailbox | None = None  # with what people decide elsewhere
 
     async def run(self, job: Job) -> Outcome | Waiting:
         """Ask until everything is decided; the outcome says whether there is something to fix."""
@@ -134,19 +164,32 @@ class TriageHandler:
     async def _triage(self, job: Job) -> Outcome | Waiting:
         given = (job.state.options.get("answers") or {}).get(job.stage.id, ())
         recorded = RecordedAnswers(answers_for_visit(given, job.visit))
-        panel = Panel(recorded, bool(job.state.options.get("auto_approve")), self.people)
+        left = self.mailbox.answer(job.run_id, job.stage.id, job.visit) if self.mailbox else None
+        decided = read_decisions(left)
+        panel = Panel(decided, recorded, bool(job.state.options.get("auto_approve")), self.people)
         context = TrackerContext(job.directory, job.store, self.environ)
-        chain = TrackerChain(context, trackers=all_trackers(self.trackers()))
-        confirms = not (recorded.words or panel.auto_approve)  # who answers beforehand cannot know a tracker's name
-        walk = open_walk(self.findings.ledger(), chain, confirms=confirms)
-        session = Session(walk, panel.tell, chain, fixer=lambda _findings: Fixes())
+        stage = job.stage
+        assert isinstance(stage, TriageStage)  # noqa: S101 - the stage of this handler
+        chain = TrackerChain(context, stage.tracker or "", all_trackers(self.trackers()))
+        walk = open_walk(
+            self.findings.ledger(),
+            chain,
+            route=Route.EACH if decided else None if stage.route == "ask" else Route(stage.route),
+            wanted=lambda finding: finding.id in decided if decided else not is_settled(finding, job.run_id),
+            advisory=stage.advisory,
+            # Who answers beforehand cannot know a tracker's name.
+            confirms=not (decided or recorded.words or panel.auto_approve),
+        )
+        excerpts = partial(read_excerpts, root=job.directory, redactor=redactor_of(self.environ))
+        session = Session(walk, panel.tell, chain, fixer=lambda _findings: Fixes(), excerpts=excerpts)
         if not await _decide(session, panel):
             return Waiting()
         walk = session.walk
         by = Actor.ORCHESTRATOR if panel.source is StatusSource.OVERRIDE else Actor.USER
-        self.findings.hold(job.stage.id, job.visit, lambda at: decision_events(walk, at, str(by)))
+        self.findings.hold(job.stage.id, job.visit, lambda at: decision_events(walk, at, str(by), job.run_id))
         reports = job.context.list_at(ReviewKey.REPORTS)
-        asked = {item.finding.failing_stage for item in walk.items}
+        settled = [finding for finding in walk.ledger if is_settled(finding, job.run_id)]
+        asked = {finding.failing_stage for finding in (*settled, *(item.finding for item in walk.items))}
         prose = sum(
             not (isinstance(report, dict) and (report.get("findingIds") or report.get("stageId") in asked))
             for report in reports
@@ -164,14 +207,20 @@ async def _decide(session: Session, panel: Panel) -> bool:
     except StopIteration:
         return True
     except asyncio.CancelledError:
-        panel.tell("Stopped: every decision is discarded, and nothing was recorded.")
-        if session.tickets:
-            panel.tell("\n  ".join(["Tickets that were filed stay:", *session.tickets]))
+        _tell_discarded(session, panel)
         raise
+    else:
+        _tell_discarded(session, panel)
+        return False
     finally:
         for person in panel.people:
             person.leave()
-    return False
+
+
+def _tell_discarded(session: Session, panel: Panel) -> None:
+    panel.tell("Stopped: every decision is discarded, and nothing was recorded.")
+    if session.tickets:
+        panel.tell("\n  ".join(["Tickets that were filed stay:", *session.tickets]))
 
 
 def _outcome(walk: Walk, source: StatusSource, *, unused: int, prose: int) -> Outcome:

@@ -93,11 +93,12 @@ def test_a_tracker_that_nobody_named_has_a_generic_label(nowhere: TrackerContext
     assert sinks.named == ""
 
 
-def test_a_named_tracker_that_cannot_be_used_is_passed_over(nowhere: TrackerContext) -> None:
-    """The next one that works is used, under a generic label."""
+def test_a_named_tracker_that_cannot_be_used_is_an_error(nowhere: TrackerContext) -> None:
+    """Whoever names a tracker does not want tickets elsewhere; without a name the next one that works is used."""
     fakes = Fakes(three().trackers, {"Linear": "no key", "GitHub": "not logged in"})
-    chain = TrackerChain(nowhere, "linear", fakes.registry())
-    assert chain.status() == TrackerStatus("Files", "high", False, True)
+    with pytest.raises(AwfError, match="no key"):
+        TrackerChain(nowhere, "linear", fakes.registry()).status()
+    assert TrackerChain(nowhere, trackers=fakes.registry()).status() == TrackerStatus("Files", "low", False, True)
 
 
 def test_a_failed_named_tracker_is_not_named_again(nowhere: TrackerContext, make: Make) -> None:

@@ -20,11 +20,13 @@ from tests.unit.findings.walk.builders import (
     walk_of,
 )
 
-from pipeline.findings.model import Finding, Location, Severity
+from pipeline.findings.excerpts import Excerpt
+from pipeline.findings.model import Decision, Evidence, Finding, Location, Severity
 from pipeline.findings.trackers.ticket import NO_TRACKER, TicketFailed, TrackerStatus
 from pipeline.findings.walk.machine import Action, OptionKey, Reply, Route, Step, Validation, Walk, begin
 from pipeline.findings.walk.present import (
     confirmation,
+    details,
     escape,
     one_line,
     parse_choice,
@@ -61,16 +63,28 @@ def stem(one: Finding, trackers: TrackerStatus = LINEAR) -> list[str]:
     return question(at_third_of_eight(one, trackers)).stem.split("\n")
 
 
-def test_the_twelve_menus(snapshot: SnapshotAssertion) -> None:
+def menus(**how: bool) -> dict[str, list[str]]:
     """One or many findings, with a named, some or no tracker, to fix or to acknowledge."""
-    menus = {
+    return {
         f"{total} {name} {'advisory' if is_advisory else 'actionable'}": labels(
-            walk_of(*map(advisory if is_advisory else finding, range(1, total + 1)), trackers=trackers)
+            walk_of(*map(advisory if is_advisory else finding, range(1, total + 1)), trackers=trackers, **how)
         )
         for total, (name, trackers), is_advisory in product((8, 1), TRACKERS.items(), (False, True))
     }
-    assert len(menus) == 12
-    assert menus == snapshot
+
+
+def test_the_twelve_menus(snapshot: SnapshotAssertion) -> None:
+    """The labels of the original walk-through, to the letter."""
+    found = menus(seed_wording=True)
+    assert len(found) == 12
+    assert found == snapshot
+
+
+def test_without_the_original_wording_one_label_differs() -> None:
+    """What applies to all remaining findings is spelt out, in all menus that have it; the order is the same."""
+    for name, menu in menus(seed_wording=True).items():
+        plain = [f"Apply {one[4:12]}" if one.startswith("LFG") else one for one in menu]
+        assert [one.partition(" — this")[0] for one in menus()[name]] == plain
 
 
 def test_the_labels_and_their_order() -> None:
@@ -79,7 +93,7 @@ def test_the_labels_and_their_order() -> None:
         "Apply the proposed fix",
         "Defer — file a Linear ticket",
         "Skip — don't apply, don't track (recommended)",
-        "LFG the rest — apply the agent's best judgment to this and remaining findings",
+        "Apply the rest — this and all remaining findings, as recommended",
     ]
 
 
@@ -131,7 +145,7 @@ def test_every_option_has_a_letter_of_its_own() -> None:
 @pytest.mark.parametrize("name", TRACKERS)
 def test_the_routing_question(name: str, snapshot: SnapshotAssertion) -> None:
     """Without a tracker no tickets are offered, and the question says why."""
-    asked = question(walk_of(*map(finding, range(1, 9)), trackers=TRACKERS[name], route=None))
+    asked = question(walk_of(*map(finding, range(1, 9)), trackers=TRACKERS[name], route=None, seed_wording=True))
     assert [asked.stem, *map(str, asked.options)] == snapshot
 
 
@@ -196,7 +210,7 @@ def test_reviewers_who_disagree_are_named() -> None:
 def test_a_lost_tracker_is_on_the_conflict_line_and_in_the_question() -> None:
     """A Defer that is not available becomes a Skip; the block says so, and the question that there is no tracker."""
     [item] = items(finding(votes=(vote("x", "defer"),)), trackers=LINEAR)
-    downgraded = "Stage 5 recommended Defer; downgraded to Skip — no tracker sink available."
+    downgraded = "The review recommended Defer; downgraded to Skip — no tracker sink available."
     asked = question(begin((item,), NO_TRACKER, ledger_of()))
     assert asked.stem.split("\n") == [
         "P1 path traversal in loadUserFromCache.",
@@ -347,7 +361,7 @@ def test_a_plan_with_nothing_left_still_asks() -> None:
     drive = Drive(validate=lambda _one: Validation(validated=False, reason="no"))
     walk = drive.run(walk_of(finding(1), finding(2), validates=True), ["rest"])
     assert walk.step is Step.PREVIEWING
-    assert question(walk).plan.startswith("LFG plan — 0 remaining findings (0 already decided):\n\nDropping")
+    assert question(walk).plan.startswith("Plan — 0 remaining findings (0 already decided):\n\nDropping")
 
 
 def test_every_line_of_a_plan_fits() -> None:
@@ -422,3 +436,39 @@ def test_whatever_is_proposed_can_be_shown(fix: str) -> None:
         lines += [] if code else [line]
     assert "\x1b" not in "".join(lines)
     assert not any(line.startswith(("#", "**")) for line in lines)
+
+
+def test_the_plan_in_the_original_wording() -> None:
+    """Its heading has the original words."""
+    walk = Drive().run(walk_of(finding(1), finding(2), seed_wording=True), ["rest"])
+    assert question(walk).plan.startswith("LFG plan — 2 remaining findings (0 already decided):")
+
+
+def test_earlier_decisions_and_tickets_are_shown() -> None:
+    """The last two with the day, and the ticket or the reason; the details have all of them."""
+    made = [
+        Decision(at="2026-01-01T00:00:00Z", action="skip", reason="Not now."),
+        Decision(at="2026-01-02T00:00:00Z", action="defer", ref="https://x/1"),
+        Decision(at="2026-01-03T00:00:00Z", action="skip", reason="Later."),
+    ]
+    lines = block(finding(decisions=tuple(made))).split("\n\n")
+    assert lines[2] == "Earlier: deferred on 2026-01-02, https://x/1; skipped on 2026-01-03, Later."
+    assert details(items(finding(decisions=tuple(made)))[0], ()).count(" on 2026-01-0") == 3
+
+
+def test_details_are_whole_and_inert() -> None:
+    """The whole fix line by line and the code with its line numbers; nothing in them ends a code block."""
+    fix = "Change it:\n```\n\tif x:\x1b[31m\n```\nand test it."
+    code = Excerpt(Evidence(path="src/cache.py", start=36), ((35, "a", False), (36, "b", True)), "It has changed.")
+    text = details(items(finding(fix=fix))[0], [code])
+    assert "```\nChange it:\n'''\n    if x:\n'''\nand test it.\n```" in text
+    assert "```\n    35  a\n>   36  b\n```\n\nIt has changed." in text
+    assert "\x1b" not in text
+
+
+def test_a_finding_that_was_not_validated_is_flagged_in_the_plan() -> None:
+    """It is severe, so it stays; the plan says that nobody has looked."""
+    drive = Drive(validate=lambda one: None if one.number == 1 else Validation(validated=True))
+    walk = drive.run(walk_of(finding(1), finding(2), validates=True), ["rest"])
+    flagged = [line.endswith(" (not validated)") for line in question(walk).plan.splitlines() if "[P1]" in line]
+    assert flagged == [True, False]

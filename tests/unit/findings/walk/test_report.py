@@ -96,10 +96,11 @@ def test_counts_leave_out_empty_buckets_and_name_failed_fixes() -> None:
 
 
 def test_a_fix_that_nobody_made_is_not_reported_as_made() -> None:
-    """Without a fixer an accepted finding still counts."""
+    """Without a fixer it is accepted, and the report says how to apply it."""
     walk = run("apply", found=FOUND[:1], drive=Drive(fixes=lambda _ids: Fixes()))
-    report = report_data(walk)
-    assert report["findings"][0]["note"] != "src/cache.py:36-37"
+    report = report_data(walk, "awf findings fix")
+    assert report["findings"][0]["action"] == "accepted"
+    assert report["summary"] == "1 accepted, not applied yet; apply them with: awf findings fix"
     assert report["verdict"] == Readiness.NOT_READY
 
 
