@@ -158,6 +158,20 @@ def test_every_label_of_a_report_is_a_category(project: Project) -> None:
     }
 
 
+def test_severity_and_confidence_have_the_words_of_the_record(project: Project) -> None:
+    """The reviewer's own severity, and how well the evidence supports it."""
+    given = (("P0", 50), ("P1", 100), ("P2", 75))
+    cases = [item(f"Case {severity}", severity=severity, confidence=sure) for severity, sure in given]
+    take(project, *cases, item("Case P3", severity="P3", confidence=25, pre_existing=True))
+    told = {title: (one["severity"], one["confidence"]) for title, one in records(project).items()}
+    assert told == {
+        "Case P0": ("critical", "medium"),
+        "Case P1": ("high", "high"),
+        "Case P2": ("medium", "high"),
+        "Case P3": ("low", "low"),
+    }
+
+
 def test_a_reason_is_not_the_title_again_and_a_quotation_is_short(project: Project) -> None:
     """What restates the title is left out; a quotation has at most 240 characters."""
     long = "x" * 500
@@ -509,7 +523,7 @@ def test_the_completion_report(project: Project) -> None:
             "**Acknowledged (1)**",
             "1 deferred, 1 skipped",
         ),
-        *("**Coverage**", "Rounding", "No unhappy path", "Verdict: Not ready."),
+        *("**Coverage**", "Rounding", "No unhappy path", "Verdict: Ready with fixes."),
     ]
     assert sorted(report.find(part) for part in parts) == [report.find(part) for part in parts]
     assert -1 not in [report.find(part) for part in parts]
@@ -647,17 +661,18 @@ def rows() -> list[list[str]]:
 
 
 def test_every_row_names_commands_and_tests_that_exist(awf: Awf) -> None:
-    """Each test is a function in the file that is named, and each command has a help page."""
-    commands = set()
+    """Each test is a function in the file that is named, and each command and option has its help."""
+    helps: dict[str, str] = {}
     for promise, how, tests in rows():
-        named = re.findall(r"`awf ([a-z]+(?: [a-z]+)?)", how)
-        assert named, promise
-        commands |= set(named)
+        named = re.findall(r"`awf (findings [a-z]+|[a-z]+)", how)
         links = re.findall(r"`(tests/integration/\w+\.py)::(test_\w+)`", tests)
+        assert named, promise
         assert links, promise
+        for command in set(named) - set(helps):
+            done = awf(*command.split(), "--help")
+            assert done.returncode == 0, command
+            helps[command] = done.stdout
+        for option in re.findall(r"--[a-z-]+", how):
+            assert any(option in helps[command] for command in named), f"{promise}: {option}"
         for file, name in links:
             assert f"def {name}(" in (PAGE.parents[1] / file).read_text(), f"{file}::{name}"
-    for command in sorted(commands):
-        words = command.split()
-        words = words if words[0] == "findings" or command == "explain review" else words[:1]
-        assert awf(*words[: 2 if words[0] == "findings" else 1], "--help").returncode == 0, command

@@ -4,6 +4,7 @@ Nothing readable is lost, nothing unreadable passes: through `awf findings impor
 """
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,7 @@ WORKFLOW = """workflow "W" {
   transition from="rev" to="end"
 }
 """
-AGENT = '#!/bin/sh\ncat >/dev/null\necho asked >>"$(dirname "$0")/asked"\ncat "$(dirname "$0")/answer"\n'
+AGENT = '#!/bin/sh\ncat >"$(dirname "$0")/prompt"\necho asked >>"$(dirname "$0")/asked"\ncat "$(dirname "$0")/answer"\n'
 
 
 @pytest.mark.parametrize("name", IN_RUNS)
@@ -132,6 +133,9 @@ def test_a_sloppy_return_in_a_run_is_asked_for_again_and_never_passes(awf: Awf, 
     whole = not (want["malformed"] or want["unreadable"])
     in_words = "[STATUS: fail]" in answer.read_text()  # a failure is an answer, in whatever words
     assert len(asked.read_text().split()) == (1 if whole or (in_words and not want["malformed"]) else 2)
+    prompt = (project.parent / "prompt").read_text()
+    faulty = [row["title"] for row in rows if row["state"] == "uncertain"] if not in_words else []
+    assert len(re.findall(rf"{name}#\d+: ", prompt)) == len(faulty)
     assert visit["status"] == ("error" if want["malformed"] and not in_words else "fail")
     assert (said["verdict"] == "PASS", said["ship"]) == (False, False)
     assert said["complete"] is (whole or (in_words and want["malformed"]))
