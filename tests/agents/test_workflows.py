@@ -15,12 +15,25 @@ from tests.agents.server.script import ReadFile, Say, SayWhether, Shell
 from tests.integration.conftest import COMMAND
 
 FROM_WHEELS = [program for program in PROGRAMS if program.name in ("claude", "codex")]
-pytestmark = [
-    pytest.mark.real_agent,
-    pytest.mark.parametrize("program", FROM_WHEELS, indirect=True, ids=lambda program: program.name),
-]
+pytestmark = pytest.mark.real_agent
 
 QUICK_DEV = Path(__file__).parents[2] / "workflows" / "quick-dev.awf.kdl"
+NOTHING_FOUND = 'I looked.\n```json\n{"findings": [], "residual_risks": [], "testing_gaps": []}\n```'
+DRAFT = {
+    "title": "The greeting is only a draft",
+    "severity": "P1",
+    "file": "greeting.txt",
+    "line": 1,
+    "why_it_matters": "Whoever reads it is not greeted.",
+    "evidence": ["greeting.txt:1 -- draft"],
+    "suggested_fix": "Write a greeting.",
+    "confidence": 100,
+    "autofix_class": "gated_auto",
+    "owner": "review-fixer",
+    "requires_verification": True,
+    "pre_existing": False,
+}
+FOUND = f"```json\n{json.dumps({'reviewer': 'correctness', 'findings': [DRAFT]}, indent=1)}\n```"
 GOOD = "Nothing to say against it.\n[STATUS: success]"
 BAD = "greeting.txt:1: it is only a draft.\n[STATUS: fail]\n[FAILURE_REASON: it is a draft]"
 SMALL = """workflow "Small" {
@@ -51,17 +64,22 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("program", PROGRAMS, indirect=True, ids=lambda program: program.name)
 def test_quick_dev_fixes_what_a_review_found(program: Program, project: Path, tmp_path: Path, serve: Serve) -> None:
-    """Plan, change, check, three parallel reviews of which one fails, fix, and the reviews again."""
+    """Structured findings are read, fixed and verified; the ledger and the verdict say so."""
+    (project / ".awf/config.kdl").write_text(f'model "{program.model}"\nprovider "{program.provider}"\n')
+    for words in (["init", "-q"], ["add", "-Af"], ["commit", "-qm", "start"]):
+        identity = ["-c", "user.name=t", "-c", "user.email=t@t.invalid"]
+        subprocess.run(["git", *identity, *words], cwd=project, check=True, env={**os.environ, "HOME": str(tmp_path)})
     look = ReadFile(str(project / "greeting.txt"))
     server = serve(
         {
             "Plan the smallest change": (Say("Write greeting.txt."),),
             "Implement the plan above": (Shell("echo draft > greeting.txt"), Say("Written.")),
-            "as the engineer who will have to maintain it": (look, SayWhether("draft", BAD, GOOD)),
-            "as someone who wants to misuse it": (Say(GOOD),),
-            "Review the tests of the change": (Say(GOOD),),
-            "Fix all outstanding issues": (Shell("echo hello > greeting.txt"), Say("Fixed.")),
+            "made for this goal, for correctness": (look, SayWhether("draft", FOUND, NOTHING_FOUND)),
+            "made for this goal, for security": (Say(NOTHING_FOUND),),
+            "Review the tests of the change": (Say(NOTHING_FOUND),),
+            "Fix all outstanding issues": (Shell("echo hello > greeting.txt"), Say("[FINDING 1: fixed]")),
         }
     )
     environ = variables(program, tmp_path, server.url, os.environ["PATH"])
@@ -71,8 +89,14 @@ def test_quick_dev_fixes_what_a_review_found(program: Program, project: Path, tm
     round_one = ["plan", "implement", "selfci", *reviews]
     assert _result(done)["path"] == [*round_one, "fix", "selfci", *reviews, "exit"]
     assert (project / "greeting.txt").read_text() == "hello\n"
+    (finding,) = json.loads(_awf(project, environ, "findings", "list", "--state", "all", "--format", "json").stdout)
+    assert (finding["title"], finding["state"]) == (DRAFT["title"], "verified_fixed")
+    verdict = _awf(project, environ, "verdict", "--json")
+    assert (verdict.returncode, json.loads(verdict.stdout)["verdict"]) == (0, "PASS")
+    assert "+draft" in _awf(project, environ, "prompt", "review_security", "--visit", "1").stdout
 
 
+@pytest.mark.parametrize("program", FROM_WHEELS, indirect=True, ids=lambda program: program.name)
 def test_a_killed_run_leaves_no_agent_when_it_is_resumed(
     program: Program, project: Path, tmp_path: Path, serve: Serve, label: str
 ) -> None:

@@ -122,7 +122,7 @@ def _compose(findings: Iterable[Finding], lines: Mapping[FindingId, Sequence[str
 
     by_file = sorted(findings, key=lambda finding: (*place(finding), importance(finding)))
     for (careful, path), group in groupby(by_file, key=place):
-        parts.append(f"### {path or 'no file'}{'' if careful else ' (safe fixes, apply these first)'}")
+        parts.append(f"### {path or 'no file'}{'' if careful else ' (safe fixes)'}")
         parts += [line for finding in group for line in lines[finding.id]]
         parts.append("")
     if omitted:
