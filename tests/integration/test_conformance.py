@@ -237,6 +237,15 @@ def test_patterns_and_reviewers_verdicts_are_on_the_pass_record_only(project: Pr
     assert (len(record["finding_ids"]), list(records(project))) == (1, [PRINT["title"]])
 
 
+def test_a_wrong_line_is_corrected_by_its_quotation(project: Project) -> None:
+    """A quotation that is nowhere in the file is noted, and neither filters the finding nor lowers its confidence."""
+    elsewhere = item("Nothing is returned", line=2, evidence=["app.py:2 -- return nothing.at_all()"])
+    take(project, {**LEAK, "line": 8, "evidence": ["app.py:8 -- handle = open(path)"]}, elsewhere)
+    rows = {row["title"]: row for row in json.loads(project.awf("findings", "list", "--json").stdout)}
+    assert (rows[LEAK["title"]]["line"], rows["Nothing is returned"]["confidence"]) == (5, 100)
+    assert "quot" in project.awf("findings", "why", "rev#2").stdout
+
+
 def test_every_one_of_many_findings_has_a_file(project: Project) -> None:
     """However few of them a report shows."""
     (project.folder / "app.py").write_text("".join(f"value_{n} = compute({n})\n" for n in range(120)))
@@ -291,6 +300,7 @@ def test_an_id_in_a_verdict_file_is_made_of_domain_file_and_lines(project: Proje
         item("Everything is public", line=None, **place),
         reviewer="api-patterns",
     )
+    assert {record["scope"] for record in records(project).values()} == {"src/api"}
     digest = sha256(b"src/api/routes.ts").hexdigest()[:8]
     assert {one["id"] for one in latest(project)["findings"]} == {
         "api-patterns-69bbc8bb-45-50", f"api-patterns-{digest}-10", f"api-patterns-{digest}-0"
@@ -417,6 +427,21 @@ Finding 2 of 2 — P1 the handle is never closed.
     assert "\n→ Applied. Fix staged at app.py:5.\n" in printed
 
 
+@pytest.mark.parametrize(
+    ("title", "plain", "shown"),
+    [
+        ("Missing userId validation on line 36", "Path traversal in loadUserFromCache", "Path traversal in load"),
+        ("Unchecked index on line 5", "", "Unchecked index"),
+    ],
+)
+def test_a_heading_is_in_plain_words(project: Project, title: str, plain: str, shown: str) -> None:
+    """The reviewer's plain title, or its title without the line."""
+    take(project, item(title, plain_title=plain))
+    heading = next(line for line in walk(project, "skip").splitlines() if line.startswith("## "))
+    assert heading.startswith(f"## P1 {shown}")
+    assert not re.search(r"\d", heading.removeprefix("## P1"))
+
+
 def test_findings_are_asked_about_by_severity_and_advice_on_request(project: Project) -> None:
     """What the gate filtered is not asked about."""
     take(project, ADVICE, HUMAN, LEAK, GRAVE, item("Reads may be slow", line=6, confidence=50))
@@ -442,7 +467,8 @@ def test_every_menu(project: Project, *, many: bool, advisory: bool, sink: bool)
     menu = about[0 if sink else 1]
     expected = [ACKNOWLEDGE if advisory else APPLY, *([DEFER] if sink else []), SKIP, *([REST] if many else [])]
     assert [option.removesuffix(" (recommended)") for option in menu] == expected
-    assert sum(option.endswith(" (recommended)") for option in menu) == 1
+    assert [sum(option.endswith(" (recommended)") for option in one) for one in about] == [1] * len(about)
+    assert (about[-1][-1] == REST) is many  # the last of many has the rest, too
     assert ("## Finding 1 of 2 — " in printed, "Defer unavailable" in printed) == (many, not sink)
     assert ("Finding 1 of " in printed) is many
 
@@ -648,6 +674,27 @@ transition from="lint" to="end" on="always"
     assert "It is bad." in reports["rev"]["response"]
     assert "It is bad." in project.context("plan.response")
     assert "bad line" in reports["lint"]["response"]
+
+
+def test_the_shipped_fix_stage_is_asked_to_fix_everything(project: Project) -> None:
+    """Its prompt asks for every finding, below all open reports; the reviews run again after it."""
+    (project.folder / ".awf").mkdir()
+    (project.folder / ".awf/self-check").write_text("#!/bin/sh\n")
+    (project.folder / ".awf/self-check").chmod(0o755)
+    script = {
+        "review_code": [found(LEAK), found()],
+        "review_tests": [found(PRINT), found()],
+        "fix": "[FINDING 1: fixed]\n[FINDING 2: fixed]",
+    }
+    (project.folder / "script.json").write_text(json.dumps(script))
+    given = ("--goal", "Read files", "--backend", "scripted", "--script", "script.json", "--run-id", "r", "--json")
+    project.awf("run", "quick-dev", *given)
+    prompt = project.awf("prompt", "r", "fix").stdout
+    section = prompt.index("## Outstanding Review Findings")
+    wish = "Fix all outstanding issues listed in the review findings below. Address every finding. Commit your fixes"
+    assert section < prompt.index(wish)
+    assert (LEAK["title"] in prompt, PRINT["title"] in prompt) == (True, True)
+    assert len(project.why("review_code")) == len(project.why("review_tests")) == 2
 
 
 # --- the page --------------------------------------------------------------------------------------------------------
