@@ -68,6 +68,7 @@ _VERDICTS = ("SHIP", "SHIP-WITH-TICKETS", "BLOCK")
 _ACTIONS = ("apply", "defer", "skip", "acknowledge")
 _SHORT_SCALE = 10  # confidence from 2 to this may be on any scale
 _UNSTATED = 75  # the confidence of a finding whose reviewer gives none: it is not filtered for that
+_MAX_PARTS = 32  # of a path of another machine, from its end
 _NUMBER_LENGTH = 10  # of a finding's number
 _HEAD = 64 * 1024  # characters that are searched for the reviewer's name: a review that is cut off has one, too
 _REVIEWER = re.compile(r"""["']?\breviewer["']?\s*:\s*["']([^"'\\\n]{1,100})["']""")
@@ -377,7 +378,7 @@ def _location(item: Mapping[str, Any], root: str, notes: list[str]) -> Location 
             notes.append(f"its line {number!r} was read as {start}{f' to {end}' if end else ''}")
     elif number:
         notes.append(f"its line {number[:40]!r} is not a line")
-    if (named := _PATH_AND_LINES.fullmatch(path)) and not (Path(root) / path).exists():
+    if (named := _PATH_AND_LINES.fullmatch(path)) and not _is_file(root, path):
         path = named["path"]
         start, end = start or int(named["start"]), end or int(named["end"] or 0)
         notes.append("its line was taken from its file")
@@ -406,12 +407,20 @@ def repository_path(path: str, root: str) -> str:
         if path.startswith(prefix):
             return path.removeprefix(prefix)
     if path.startswith("/") and ".." not in path:  # of another machine, such as a container
-        parts = path.split("/")
-        ends = ("/".join(parts[at:]) for at in range(1, len(parts)))
-        return next((end for end in ends if end and Path(base, end).is_file()), path)
-    if path.startswith(("a/", "b/")) and not Path(base, path).exists() and Path(base, path[2:]).exists():
+        parts = path.split("/")[-_MAX_PARTS:]
+        ends = ("/".join(parts[at:]) for at in range(len(parts)))
+        return next((end for end in ends if not end.startswith("/") and _is_file(base, end)), path)
+    if path.startswith(("a/", "b/")) and not _is_file(base, path) and _is_file(base, path[2:]):
         return path[2:]
     return path
+
+
+def _is_file(root: str, path: str) -> bool:
+    """Whether the repository has this file; a path that no file can have is not one."""
+    try:
+        return Path(root, path).is_file()
+    except OSError:
+        return False
 
 
 def _implied_action(autofix_class: AutofixClass, owner: Owner, fix: str) -> str:

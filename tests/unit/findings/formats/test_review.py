@@ -253,6 +253,8 @@ def test_a_path_that_begins_at_the_root_is_made_relative() -> None:
     (raw,) = decoded(returned(item), root="/repo").findings
     assert (raw.locations[0].path, raw.evidence[0].path) == ("src/a.py", "src/a.py")
     assert len(decoded(returned({**ITEM, "file": "/repository/a.py"}), root="/repo").unreadable) == 1
+    for long in ("/" + "a/" * 9000, "b/" + "a" * 9000, "a" * 9000 + ":4"):
+        assert decoded(returned({**ITEM, "file": long}), root="/repo").inputs == 1
 
 
 @pytest.mark.parametrize(
