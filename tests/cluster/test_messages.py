@@ -20,6 +20,7 @@ from pipeline.journal.memory import MemoryJournal
 SEEDS = (21, 33, 47, 58)
 FIRST_VERSION = {  # the fields of a snapshot in the recorded histories, and those added before this version
     *(
+        "head",
         "run_id",
         "file",
         "source",

@@ -41,6 +41,7 @@ GROUPS: dict[str, tuple[list[str], dict[str, int]]] = {
         ["run w.awf.kdl --backend scripted"],
         {"empty": 0, "store is a file": 2, "option is a file": 2, "corrupt": 1, "read-only": 1},
     ),
+    "a review": (["review --backend scripted"], {"empty": 2}),
     "a drawing": (["show w.awf.kdl"], {"empty": 0, "store is a file": 2, "option is a file": 2}),
     "a proposal": (["init --dry-run"], {"empty": 0}),
     "without a store": (["config", "explain", "validate w.awf.kdl", "workflows"], {"empty": 0}),

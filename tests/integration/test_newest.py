@@ -51,7 +51,8 @@ def test_the_newest_run_is_meant(awf: Awf) -> None:
         assert said(awf, *words) == said(awf, words[0], "newer")
     for words in (["why", "check"], ["context", "outcome"], ["prompt", "build"], ["logs", "check"]):
         assert said(awf, *words) == said(awf, words[0], "newer", *words[1:])
-    assert said(awf, "report") == {"markdown": ".awf/reports/newer.md", "html": ".awf/reports/newer.html"}
+    pages = {"markdown": ".awf/reports/newer.md", "html": ".awf/reports/newer.html"}
+    assert said(awf, "report") == {**pages, "reports": 0, "findings": 0}
     cancelled = said(awf, "cancel")
     assert isinstance(cancelled, dict)
     assert cancelled["run_id"] == "newer"

@@ -619,3 +619,19 @@ def test_reviews_of_one_round_are_one_assessment(project: Project) -> None:
     prompt = project.awf("prompt", "r", "fix").stdout
     assert prompt.count(f"- #{rows[0]['number']} ") == 1
     assert "2 reviewers" in prompt
+
+
+def test_what_the_gate_filters_is_counted_and_shown(project: Project) -> None:
+    """0-14: a count with its command in `status`, all of it in the report and with `findings list --filtered`."""
+    minor = item("A doubtful name", confidence=25)
+    answer = json.loads(found(minor)) | {"residual_risks": ["Nobody tried it on Windows."]}
+    project.run(ONCE, {"rev": json.dumps(answer)})
+    assert json.loads(project.awf("status", "--json").stdout)["filtered"] == 1
+    assert "awf findings list --filtered --run" in project.awf("status").stdout
+    listed = json.loads(project.awf("findings", "list", "--filtered", "--format", "json").stdout)
+    assert [one["title"] for one in listed["filtered"]] == ["A doubtful name"]
+    pages = json.loads(project.awf("report", "--json").stdout)
+    for page in (pages["markdown"], pages["html"]):
+        text = (project.folder / page).read_text()
+        assert "A doubtful name" in text
+        assert "Nobody tried it on Windows." in text

@@ -360,6 +360,16 @@ def read_open_findings(journal: Journal, run_id: str) -> "list[Finding]":
     return open_findings(ledger, run_id)
 
 
+def read_filtered(journal: Journal, run_id: str) -> int:
+    """How many items of a run's last reviews the gate filtered or demoted."""
+    ledger = read_ledger(journal)
+    if ledger is None:
+        return 0
+    from pipeline.findings.ledger import hidden_items  # noqa: PLC0415 - as above
+
+    return len(hidden_items(ledger, run_id))
+
+
 def read_rounds(journal: Journal, run_id: str) -> "list[Round]":
     """The review rounds of a run; empty for a run without findings."""
     ledger = read_ledger(journal)

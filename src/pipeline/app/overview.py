@@ -114,6 +114,7 @@ class RunOverview(RunSummary):
     errors: tuple[ErroredStage, ...] = ()  # of stages that have not run again since
     open_reports: tuple[dict[str, Any], ...] = ()  # stage, iteration and reason
     open_findings: tuple[dict[str, Any], ...] = ()  # id, number, title, state, severity, file and line
+    filtered: int = 0  # items that the gate filtered or demoted
     notes: tuple[dict[str, Any], ...] = ()  # what was restored in view files, newest last: stage, visit, at and note
     tokens: int = 0
     workspace: str = ""
@@ -183,7 +184,9 @@ def running_status(*, driven: bool | None) -> str:
     return UNKNOWN if driven is None else str(RunStatus.RUNNING) if driven else INTERRUPTED
 
 
-def overview_of(history: RunHistory, findings: "Sequence[Finding]", *, driven: bool | None) -> RunOverview:
+def overview_of(
+    history: RunHistory, findings: "Sequence[Finding]", filtered: int, *, driven: bool | None
+) -> RunOverview:
     """A run on one screen with its open findings; `driven` says whether a process drives it, None that nobody knows."""
     state = history.state
     succeeded = state.status is RunStatus.SUCCESS
@@ -196,6 +199,7 @@ def overview_of(history: RunHistory, findings: "Sequence[Finding]", *, driven: b
         errors=() if succeeded else tuple(_errors(history)),
         open_reports=tuple(_report_fields(report) for report in state.context.list_at(ReviewKey.REPORTS)),
         open_findings=tuple(map(_finding_fields, findings)),
+        filtered=filtered,
         notes=view_notes(state),
         tokens=state.tokens,
         workspace=f"{workspace.path} on {workspace.branch} at {workspace.commit[:12]}" if workspace else "",

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import click
 
-from pipeline.app.history import read_open_findings
+from pipeline.app.history import read_filtered, read_open_findings
 from pipeline.app.overview import LimitUsage, RunOverview, overview_of, resume_commands
 from pipeline.app.store import WorkerInfo
 from pipeline.cli.options import as_json_option
@@ -44,8 +44,9 @@ def command(run: str, where: StoreLocation, *, as_json: bool) -> None:
         history = load_history(store, run)
         driven = store.is_driven(history.state.run_id)
         worker = store.worker_info(history.state.run_id) if driven else None
-        findings = read_open_findings(store.ledger(history.state.run_id), history.state.run_id)
-    overview, now = overview_of(history, findings, driven=driven), time.time()
+        ledger, run_id = store.ledger(history.state.run_id), history.state.run_id
+        findings, filtered = read_open_findings(ledger, run_id), read_filtered(ledger, run_id)
+    overview, now = overview_of(history, findings, filtered, driven=driven), time.time()
     if as_json:
         cluster = {"cluster": asdict(worker) if worker else None} if where.on else {}
         print_json({**overview.as_json(), "next": next_commands(overview, where, now), **cluster})
@@ -135,6 +136,9 @@ def _sections(overview: RunOverview, where: StoreLocation, style: Style, now: fl
             yield "  " + truncate("  ".join(sanitize_line(word[:2000]) for word in words if word), style.width - 3)
         if more := len(findings) - _MAX_LINES:
             yield from [f"  and {more} more"] if more > 0 else []
+    if overview.filtered:
+        command = f"awf findings list --filtered --run {overview.run_id}{where.end}"
+        yield from ("", f"{overview.filtered} filtered" + style.quiet(f"  {command}"))
     if reports := overview.open_reports:
         yield from ("", style.warning(plural(len(reports), "open report")))
         yield from _newest_lines([(str(one["stage"]), one["iteration"], one["reason"]) for one in reports], style)

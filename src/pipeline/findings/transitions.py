@@ -189,7 +189,9 @@ class _PassEvents:
         path = self.code.path_now(known)
         if known.state is FindingState.VERIFIED_FIXED or joined_to(known) or not self.scope.looked_at(known, path):
             return
-        withdrawn = tuple(name for name in known.sources if self._withdraws(name, known))
+        # Reviewers are asked not to raise what was dismissed: their silence takes nothing back.
+        sources = () if known.state.dismissed else known.sources
+        withdrawn = tuple(name for name in sources if self._withdraws(name, known))
         closed = bool(withdrawn) and len(withdrawn) == len(known.sources) and known.state.needs_attention
         if withdrawn and not closed:
             note = self._silence(withdrawn)

@@ -22,7 +22,7 @@ from pipeline.engine.ports import Journal, JournalEntry, JournalError
 from pipeline.engine.records import AnyRecord
 from pipeline.engine.state import RunStatus, State
 from pipeline.errors import AwfError
-from pipeline.findings.ledger import Ledger, apply_line, open_findings_by_run
+from pipeline.findings.ledger import Ledger, apply_line, hidden_items, open_findings_by_run
 from pipeline.findings.model import Finding
 from pipeline.findings.rounds import Round, rounds
 from pipeline.findings.views import records, verdict_file
@@ -46,6 +46,7 @@ class RunSnapshot:
     head: int  # the number of the run's last record
     driven: bool | None  # whether a process or worker drives the run; None if that is unknown
     findings: tuple[Finding, ...] = ()  # the open ones, as of now
+    filtered: int = 0  # items that the gate filtered or demoted
 
     @property
     def state(self) -> State:
@@ -65,7 +66,7 @@ class RunSnapshot:
 
     def overview(self) -> RunOverview:
         """The run on one screen."""
-        return overview_of(self.history, self.findings, driven=self.driven)
+        return overview_of(self.history, self.findings, self.filtered, driven=self.driven)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +116,18 @@ class StoreReader:
 
     def run(self, run_id: str, at: int | None = None) -> RunSnapshot:
         """A run as it is now, or after record `at`; the first or last record where there is no such number."""
-        findings = tuple(self._open_findings(run_id).get(run_id, ()))
+        findings, filtered = tuple(self._open_findings(run_id).get(run_id, ())), self._filtered(run_id)
         with self.open() as store, self.open_journal() as journal:
             if at is not None:
                 head = journal.last(run_id).seq
                 position = min(max(at, 1), head)
                 if position < head:
                     earlier = takewhile(lambda entry: entry.seq <= position, journal.entries(run_id))
-                    return RunSnapshot(_extend(None, earlier).build(), head, driven=True, findings=findings)
+                    return RunSnapshot(_extend(None, earlier).build(), head, True, findings, filtered)
             with self._lock:
                 self._sync(journal)
                 history = self._read_history(journal, run_id)
-            return RunSnapshot(history, history.position, store.driven_status(run_id), findings)
+            return RunSnapshot(history, history.position, store.driven_status(run_id), findings, filtered)
 
     def runs(self) -> Iterator[tuple[RunSummary, int]]:
         """Every run with the number of its review rounds, newest first; each is read when it is asked for."""
@@ -160,6 +161,12 @@ class StoreReader:
         with suppress(JournalError), self.open() as store, closing(store.ledger(run_id)) as journal:
             return self._ledger(run_id).read_open(journal)
         return {}
+
+    def _filtered(self, run_id: str) -> int:
+        """How many items of a run the gate filtered; none where the ledger cannot be read."""
+        with suppress(JournalError), self.open() as store, closing(store.ledger(run_id)) as journal:
+            return self._ledger(run_id).count_filtered(journal, run_id)
+        return 0
 
     @cached_property
     def root(self) -> Path:
@@ -254,6 +261,12 @@ class LedgerReader:
             if self._open is None or self._open[0] != self._position:
                 self._open = (self._position, open_findings_by_run(self._ledger))
             return self._open[1]
+
+    def count_filtered(self, journal: Journal, run_id: str) -> int:
+        """How many items of a run's last reviews the gate filtered or demoted."""
+        with self._lock:
+            self._read_lines(journal)
+            return len(hidden_items(self._ledger, run_id))
 
     def read_rounds(self, journal: Journal, run_id: str) -> list[Round]:
         """The review rounds of a run."""

@@ -28,7 +28,7 @@ def summary_of(*records: AnyRecord, driven: bool | None = False) -> RunSummary:
 
 
 def overview(*records: AnyRecord, driven: bool | None = False) -> RunOverview:
-    return overview_of(RunHistory.read(records), (), driven=driven)
+    return overview_of(RunHistory.read(records), (), 0, driven=driven)
 
 
 @pytest.mark.parametrize(

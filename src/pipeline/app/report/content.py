@@ -10,6 +10,7 @@ from math import inf
 from pathlib import Path, PurePath
 from typing import Any
 
+from pipeline.app.findings.queries import FilteredItems, filtered_items
 from pipeline.app.history import AttemptEnd, RunHistory, RunNote, VisitRecord, read_ledger
 from pipeline.app.overview import RunOverview, error_kind, overview_of
 from pipeline.app.workspace_diff import diff_run
@@ -55,6 +56,7 @@ class ReviewSummary:
     findings: tuple[Finding, ...] = ()  # most important first
     open: tuple[Finding, ...] = ()  # those of them that are open, and were reported in this run
     triage: Mapping[str, Any] = field(default_factory=dict)  # what was decided, and what became of the fixes
+    hidden: FilteredItems = field(default_factory=FilteredItems)  # also what is only suspected
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def build_report(history: RunHistory, review: ReviewSummary, changes: str, *, dr
     state = history.state
     unfinished = "running" if driven and not state.status.final else "interrupted"
     return RunReport(
-        overview=overview_of(history, review.open, driven=driven),
+        overview=overview_of(history, review.open, len(review.hidden.items), driven=driven),
         file=history.created.file,
         steps=tuple(_steps(history.timeline, unfinished)),
         seconds=state.seconds,
@@ -149,7 +151,8 @@ def summarize_review(ledger: Ledger, run_id: str) -> ReviewSummary:
 
     findings = sorted(filter(concerns_run, ledger), key=lambda one: (not one.state.active, importance(one)))
     walk, left = triage_of_run(ledger, run_id), tuple(open_findings(ledger, run_id))
-    return ReviewSummary(tuple(rounds(ledger, run_id)), tuple(findings), left, report_data(walk) if walk else {})
+    decided, hidden = report_data(walk) if walk else {}, filtered_items(ledger, run_id)
+    return ReviewSummary(tuple(rounds(ledger, run_id)), tuple(findings), left, decided, hidden)
 
 
 def one_line(text: str, width: int = _MAX_TEXT) -> str:
@@ -245,6 +248,16 @@ def rounds_table(review: ReviewSummary) -> ReportTable:
         groups = (one.outstanding, one.new, one.resolved, one.carried, one.regressed, one.late, one.caused_by_fix)
         rows.append((str(one.number), *(str(len(group)) for group in groups)))
     return ReportTable(head, tuple(rows), frozenset(range(len(head))))
+
+
+def hidden_table(hidden: FilteredItems) -> ReportTable:
+    """A row for each item that the gate filtered or demoted, and for what reviewers only suspect or miss."""
+    rows = [
+        (item.input_id, str(item.disposition), one_line(item.title), one_line(item.reason)) for _, item in hidden.items
+    ]
+    rows += [("", "risk", one_line(text), "") for text in hidden.residual_risks]
+    rows += [("", "testing gap", one_line(text), "") for text in hidden.testing_gaps]
+    return ReportTable(("item", "what", "title", "why"), tuple(rows))
 
 
 def findings_table(findings: Sequence[Finding]) -> ReportTable:

@@ -97,6 +97,8 @@ def _sections(report: RunReport) -> Iterator[Markup]:
     yield from _review_sections(report.review)
     if report.review.triage:
         yield _triage_section(report.review.triage)
+    if (hidden := content.hidden_table(report.review.hidden)).rows:
+        yield _section("Filtered, suspected and untested", _table(hidden))
     if run.open_reports:
         yield _section("Open reports", _table(content.reports_table(run)))
     if run.notes:

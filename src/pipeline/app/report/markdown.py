@@ -42,6 +42,8 @@ def _lines(report: RunReport) -> Iterator[str]:
     yield from _review(report.review)
     if report.review.triage:
         yield from _triage(report.review.triage)
+    if (hidden := content.hidden_table(report.review.hidden)).rows:
+        yield from _section("Filtered, suspected and untested", hidden)
     if run.open_reports:
         yield from _section("Open reports", content.reports_table(run))
     if run.notes:
