@@ -14,7 +14,7 @@ from tests.integration.conftest import COMMAND, Awf
 
 GOAL = "Greet people by name"
 SELF_CHECK = "#!/bin/sh\n[ -e fixed.txt ] || { echo 'error: fixed.txt is missing' >&2; exit 1; }\n"
-FINE = "Nothing to object to.\n[STATUS: success]"
+FINE = 'Nothing to object to.\n{"findings": []}\n[STATUS: success]'
 REVIEWERS = {"review_code", "review_security", "review_performance", "review_tests"}
 
 

@@ -1,5 +1,6 @@
 """The README's commands and workflow work as shown."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -43,7 +44,7 @@ def test_a_script_runs_the_workflow(awf: Awf, tmp_path: Path) -> None:
     """Replies for its stages run the workflow without an agent."""
     (tmp_path / "fix.awf.kdl").write_text(WORKFLOW)
     (tmp_path / "Makefile").write_text("check:\n\t@true\n")
-    (tmp_path / "replies.json").write_text('{"review": ["Fine.\\n[STATUS: success]"]}')
+    (tmp_path / "replies.json").write_text(json.dumps({"review": ['Fine.\n{"findings": []}']}))
     assert awf("run", "fix.awf.kdl", "--goal", "g", "--script", "replies.json").returncode == 0
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pipeline.findings.walk.stage import Decider
 
 FINDINGS_CHANGED = "findings_changed"  # the event after a commit that added or cleared reports
-LOOKS_LIKE_FINDINGS = re.compile(r"""["'](?:findings|severity)["']\s*:""")
+LOOKS_LIKE_FINDINGS = re.compile(r"""\b(?:findings|severity)(?:\\*["']\s*:|\s*:\s*["'\[{])""", re.IGNORECASE)
 NOTHING_SAID = frozenset({FailureClass.PROTOCOL, FailureClass.AGENT, FailureClass.INTERNAL})
 NOTHING_OPEN = {"open": 0, "to_be_fixed": 0, "stages": dict[str, int]()}  # the value of `ReviewKey.OPEN` at first
 _END_OF_LIST = b"\n]\n"
@@ -109,7 +109,7 @@ class ReviewFindings:
     @hookimpl
     def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
         """Assess a review by the findings in its answers; None if there are none that code can read."""
-        found = any(LOOKS_LIKE_FINDINGS.search(answer) for answer in answers)
+        found = is_structured_review(job.stage) or any(LOOKS_LIKE_FINDINGS.search(answer) for answer in answers)
         return self._findings().read_answer(job, answers) if found else None
 
     @hookimpl

@@ -230,8 +230,8 @@ def judge_results(
 
     stated = [(one.status, one) for one in markers if one.status is not None]
     claimed, worst = max(stated, key=lambda each: _FROM_BEST_TO_WORST.index(each[0]), default=(None, markers[-1]))
-    if assessment is None and is_structured_review(stage) and len(results) == 1:
-        assessment = Assessment(problem=_NO_FINDINGS)  # worth asking for once, even if it gives a status
+    if assessment is None and is_structured_review(stage):
+        assessment = Assessment(problem=_NO_FINDINGS)  # whatever status it gives; asked for once more
     if assessment is None and claimed:
         return _accept(unread, claimed, StatusSource.MARKER, worst)
     if assessment is None:

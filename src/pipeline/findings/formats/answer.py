@@ -1,6 +1,7 @@
 """The JSON in what an agent answered: fenced or bare, between any words, and with the slips that agents make.
 
-Trailing commas, comments, single quotes and bare keys are understood. What was cut off is never completed.
+Trailing commas, comments, single quotes, bare keys, line breaks in texts, unknown escapes and Python's words are
+understood. What was cut off is never completed.
 """
 
 import json
@@ -14,7 +15,13 @@ from pipeline.findings.formats import strict_json
 _MAX_TOLERANT = 1_000_000  # characters; the tolerant reader takes about four seconds for them
 _OPENING = re.compile(r"""\{\s*(?:["'}/]|[A-Za-z_]\w*\s*:)|\[\s*[{\]/]""")
 _TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|//[^\n]*|/\*.*?\*/|[{}\[\]]""", re.DOTALL)
-_FINDINGS_KEY = re.compile(r"""["']?\b(?:findings|severity|reviewer)["']?\s*:""")
+_TOKEN_OR_WORD = re.compile(rf"{_TOKEN.pattern}|\b(?:True|False|None)\b", re.DOTALL)
+_PYTHON_WORDS = {"True": "true", "False": "false", "None": "null"}
+_SLIP = re.compile(r"""(\\(?:["'\\/bfnrt\n]|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}))|[\\\x00-\x1f]""")  # in a text, but for 1
+_FINDINGS_KEY = re.compile(r"""\b(?:findings|issues|severity|reviewer)["']?\s*:""", re.IGNORECASE)
+_ITEM_KEY = re.compile(r"""["'](?:findings?|issues|severity|reviewer|title|summary|file)["']\s*:""", re.IGNORECASE)
+_STRAY_KEYS = re.compile(r"""["']severity["']\s*:\s*["'][^"'\n]{0,40}["']\s*,\s*["']\w{1,40}["']\s*:""")
+_CUT_OFF = "it is cut off: a bracket is never closed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +50,7 @@ class _UncountedText(str):
 def find_values(answer: str) -> Iterator[AnswerValue]:
     """The outermost objects and lists of an answer, and a fault for what looks like findings and is not JSON."""
     text = _UncountedText(answer)
-    position, failed, fault = 0, -1, ""
+    position, done, failed, fault = 0, 0, -1, ""
     budget = 10 * len(answer) + _MAX_TOLERANT  # characters to be searched for closing brackets: the cost stays linear
     while opening := _OPENING.search(answer, position):
         start = opening.start()
@@ -56,12 +63,23 @@ def find_values(answer: str) -> Iterator[AnswerValue]:
         if found is None or found.fault:
             failed, fault = (start, found.fault if found else "") if failed < 0 else (failed, fault)
             continue
-        if failed >= 0 and _FINDINGS_KEY.search(answer, failed, start):
-            yield AnswerValue(fault=fault)
-        failed = -1
+        yield from _lost(answer, done, start, failed, fault)
+        done, failed = position, -1
         yield found
-    if failed >= 0 and _FINDINGS_KEY.search(answer, failed):
+    yield from _lost(answer, done, len(answer), failed, fault)
+
+
+def _lost(answer: str, start: int, end: int, failed: int, fault: str) -> Iterator[AnswerValue]:
+    """The fault of a part that is not in any value, if findings are in it; `failed` is where reading first failed.
+
+    After another value, a line that opens one and never closes it is the rest of an answer, whatever it contains.
+    """
+    cut_off = failed >= 0 and fault == _CUT_OFF
+    starts_line = cut_off and start > 0 and not answer[answer.rfind("\n", 0, failed) + 1 : failed].strip()
+    if starts_line or (failed >= 0 and (_ITEM_KEY if cut_off else _FINDINGS_KEY).search(answer, failed, end)):
         yield AnswerValue(fault=fault or "it is not valid JSON")
+    elif _STRAY_KEYS.search(answer, start, end):
+        yield AnswerValue(fault="it is cut off: its beginning is missing")
 
 
 def _read_strictly(text: _UncountedText, start: int) -> tuple[AnswerValue | None, int]:
@@ -81,12 +99,12 @@ def _read_tolerantly(answer: str, start: int, end: int | None) -> AnswerValue:
     import json5  # noqa: PLC0415 - it takes 40 ms to load, and most answers are strict JSON
 
     if end is None:
-        return AnswerValue(fault="it is cut off: a bracket is never closed")
+        return AnswerValue(fault=_CUT_OFF)
     if end - start > _MAX_TOLERANT:
         return AnswerValue(fault=f"it is not strict JSON, and longer than {_MAX_TOLERANT:,} characters")
     try:
         value = json5.loads(
-            answer[start:end],
+            _TOKEN_OR_WORD.sub(_correct, answer[start:end]),
             object_pairs_hook=strict_json.unique_keys,
             parse_float=strict_json.finite,
             parse_constant=strict_json.refuse_constant,
@@ -96,6 +114,13 @@ def _read_tolerantly(answer: str, start: int, end: int | None) -> AnswerValue:
     except ValueError as error:
         return AnswerValue(fault=f"it is not valid JSON: {str(error).removeprefix('<string>:')}")
     return AnswerValue(strict_json.replace_half_pairs(value), note="it is not strict JSON")
+
+
+def _correct(token: re.Match[str]) -> str:
+    """A token as JSON spells it: a word of Python, or a text with line breaks or with stray backslashes."""
+    if token[0][0] in "\"'":
+        return _SLIP.sub(lambda slip: slip[1] or f"\\u{ord(slip[0]):04x}", token[0])
+    return _PYTHON_WORDS.get(token[0], token[0])
 
 
 def _closing(answer: str, start: int) -> int | None:

@@ -6,16 +6,25 @@ dropped: an item that says too little is kept as unreadable, and an answer that 
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pipeline.engine.outcome import Status
 from pipeline.findings.answers import MAX_WHY, RULINGS
 from pipeline.findings.events import Coverage
 from pipeline.findings.fingerprints import QUOTE
 from pipeline.findings.formats import strict_json
 from pipeline.findings.formats.answer import AnswerValue, find_values
-from pipeline.findings.formats.items import ItemError, UnreadableFile, collect_items, kept_keys, limit_nesting
+from pipeline.findings.formats.items import (
+    CONTRADICTION,
+    ItemError,
+    UnreadableFile,
+    collect_items,
+    kept_keys,
+    limit_nesting,
+)
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
     Answer,
@@ -27,9 +36,11 @@ from pipeline.findings.model import (
     Location,
     Owner,
     RawFinding,
+    ReportStatus,
     ReviewerReport,
     Severity,
 )
+from pipeline.findings.normalize import unreadable_item
 from pipeline.findings.scales import (
     P_LEVEL,
     category_of_name,
@@ -39,22 +50,38 @@ from pipeline.findings.scales import (
     default_category,
     severity_of_word,
 )
+from pipeline.handlers.markers import read_markers
 
 FORMAT = "review"
 MAX_TITLE = 100  # characters
 MAX_TITLE_WORDS = 10  # more are noted
-_LISTS = ("findings", "issues", "problems", "defects", "comments")
+_LISTS = ("findings", "issues", "problems", "defects", "comments")  # an empty one says that nothing was found
+_MORE_LISTS = frozenset(
+    ("nits", "suggestions", "warnings", "errors", "bugs", "blockers", "concerns", "vulnerabilities")
+)
+_OTHER_LISTS = frozenset(("residual_risks", "testing_gaps", "patterns", "rulings"))  # whatever their items look like
+_MAX_WRAPPERS = 4  # levels of JSON around a review
+_MAX_OTHER_NAMES = 2  # levels; an empty list of another name further inside may be about anything
 _CONFIDENCE_WORDS = {"certain": 100, "very high": 100, "high": 75, "medium": 50, "moderate": 50, "low": 25, "none": 0}
 _FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 _VERDICTS = ("SHIP", "SHIP-WITH-TICKETS", "BLOCK")
 _ACTIONS = ("apply", "defer", "skip", "acknowledge")
+_SHORT_SCALE = 10  # confidence from 2 to this may be on any scale
 _UNSTATED = 75  # the confidence of a finding whose reviewer gives none: it is not filtered for that
+_MAX_PARTS = 32  # of a path of another machine, from its end
 _NUMBER_LENGTH = 10  # of a finding's number
 _HEAD = 64 * 1024  # characters that are searched for the reviewer's name: a review that is cut off has one, too
 _REVIEWER = re.compile(r"""["']?\breviewer["']?\s*:\s*["']([^"'\\\n]{1,100})["']""")
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_LINES = re.compile(r"[Ll]?(?:ines?\s*)?(\d{1,9})(?:\s*(?:-|–|—|:|,|to)\s*[Ll]?(\d{1,9}))?")
-_PATH_AND_LINES = re.compile(r"(?P<path>.*?[^:\s]):(?P<start>\d{1,9})(?:[-–:](?P<end>\d{1,9}))?(?::\d+)?")
+_OF_TEN = re.compile(r"(\d{1,3}(?:\.\d+)?)\s*(?:/|out of)\s*([1-9]\d{0,2})")
+_SEVERITY_WORD = re.compile(r"[a-z]+\d*")
+_WORD_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\s-]+")
+_LINES = re.compile(r"[~≈]?[Ll]?(?:ines?\s*)?(\d{1,9})(?:\s*(?:-|–|—|:|,|to)\s*[Ll]?(\d{1,9}))?")
+_PATH_AND_LINES = re.compile(
+    r"(?P<path>.*?[^:\s,(#])(?::|#L|[\s,(]{1,3}lines?\s)(?P<start>\d{1,9})"
+    r"(?:\s?(?:-|–|to)\s?L?(?P<end>\d{1,9}))?(?::\d{1,9})?\)?(?:\s\([^()]*\))?"
+)
+_LINK = re.compile(r"\[[^\]\n]{0,300}\]\(([^)\s]{1,500})\)")
 _EVIDENCE = re.compile(
     r"`?(?P<path>(?=[^\s:`./]*[./])[^\s:`]+):(?P<start>\d{1,9})(?:-(?P<end>\d{1,9}))?`?(?:\s+(?:--|—|–)\s+(?P<code>.*))?",
     re.DOTALL,
@@ -63,10 +90,15 @@ _EVIDENCE = re.compile(
 
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
     """What a reviewer returned in a file; raises ValueError if no review is in it."""
-    report = read_answer(strict_json.decode_text(data), reviewer=reviewer, root=root)
+    answer = strict_json.decode_text(data)
+    report = read_answer(answer, reviewer=reviewer, root=root)
     if report is None:
         raise UnreadableFile("it has no JSON object with `findings`")
-    return report
+    markers = read_markers(answer)
+    if report.inputs or markers.status is not Status.FAIL:
+        return report
+    item = unreadable_item(markers.reason, f"{report.reviewer}#1", CONTRADICTION)
+    return replace(report, status=ReportStatus.RETURNED, unreadable=(item,))
 
 
 def read_answer(answer: str, *, reviewer: str = "", root: str = "") -> ReviewerReport | None:
@@ -84,7 +116,8 @@ def read_answer(answer: str, *, reviewer: str = "", root: str = "") -> ReviewerR
     if faults := [found.fault for found in values if found.fault]:
         raise UnreadableFile(faults[0], name)
     if not reviews:
-        return None
+        inner = "\n".join(text for found in values for text in _texts(found.value))
+        return read_answer(inner, reviewer=name if named else reviewer, root=root) if inner else None
     items: list[tuple[str, Any]] = []  # each with the note on its review
     for review, note in reviews:
         listed = review["findings"]
@@ -106,29 +139,66 @@ def read_answer(answer: str, *, reviewer: str = "", root: str = "") -> ReviewerR
     )
 
 
-def _reviews(value: Any, *, inside: bool = False) -> Iterator[Mapping[str, Any]]:
+def _reviews(value: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:
     """The reviews in a JSON value: objects with a list of findings, such an object in another, or findings alone."""
-    if isinstance(value, list):
-        if value and all(map(_is_item, value)):
-            yield {"findings": value}
-        elif not inside:
-            for item in value:
-                yield from _reviews(item, inside=True)
+    if isinstance(value, list) and any(map(_is_item, value)):
+        yield {"findings": value}
+    elif isinstance(value, list) and depth < _MAX_WRAPPERS:
+        for item in value:
+            yield from _reviews(item, depth + 1)
     elif isinstance(value, dict):
-        key = next((key for key in _LISTS if isinstance(value.get(key), list)), None)
-        if key or "findings" in value:
-            found = value[key or "findings"]
-            yield {**value, "findings": [found] if _is_item(found) else found}
+        review = _with_known_keys(value, _REVIEW_KEYS)
+        names = _LISTS if depth < _MAX_OTHER_NAMES else _LISTS[:1]
+        key = next((key for key in names if isinstance(review.get(key), list)), "findings")
+        if key in review:
+            yield {**review, "findings": _ungrouped(review[key])}
         elif _is_item(value):
             yield {"findings": [value]}
-        if not inside:
-            for name, item in value.items():
-                yield from _reviews(item, inside=True) if name not in (key, "findings") else ()
+            return
+        for name, item in review.items():
+            if name in _MORE_LISTS and isinstance(item, list) and any(isinstance(one, dict) for one in item):
+                yield {"findings": item}
+            elif name != key and name not in _OTHER_LISTS and depth < _MAX_WRAPPERS:
+                yield from _reviews(item, depth + 1)
 
 
 def _is_item(value: Any) -> bool:
     """Whether a value looks like one finding."""
-    return isinstance(value, dict) and "severity" in value and bool(value.keys() & {"title", "file", *_TITLES})
+    item = _with_known_keys(value, _OWN_KEYS) if isinstance(value, dict) else {}
+    if "severity" in item:
+        return bool(item.keys() & {"file", *_TITLES})
+    return item.keys() >= {"title", "file", "line"}
+
+
+def _ungrouped(listed: Any) -> Any:
+    """A list of findings, also if they are grouped by severity or file, or have names. Anything else as it is."""
+    if _is_item(listed):
+        return [listed]
+    groups = listed.values() if isinstance(listed, dict) else ()
+    if not groups or not all(isinstance(group, list) or _is_item(group) for group in groups):
+        return listed
+    items: list[Any] = []
+    for name, group in listed.items():
+        given = "severity" if severity_of_word(name) else "file" if re.search(r"[./]", name) else ""
+        for item in group if isinstance(group, list) else [group]:
+            is_told = isinstance(item, dict) and given and given not in _with_known_keys(item, _OWN_KEYS)
+            items.append({given: name, **item} if is_told else item)
+    return items
+
+
+def _with_known_keys(value: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """The object with its keys as the format spells them: `Why it matters` and `whyItMatters` are `why_it_matters`."""
+    keys = {key: key if key in known else _WORD_BOUNDARY.sub("_", key.strip()).lower() for key in value}
+    return {(plain if plain in known and plain not in value else key): value[key] for key, plain in keys.items()}
+
+
+def _texts(value: Any, depth: int = 0) -> Iterator[str]:
+    """The texts in a JSON value that may hold JSON themselves: what an agent answered, as its program wraps it."""
+    if isinstance(value, str) and ("{" in value or "[" in value):
+        yield value
+    elif isinstance(value, dict | list) and depth < _MAX_WRAPPERS:
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item, depth + 1)
 
 
 # --- one finding -----------------------------------------------------------------------------------------------------
@@ -137,6 +207,7 @@ _TITLES = ("title", "summary", "issue", "problem", "headline", "name", "message"
 _IMPACTS = ("why_it_matters", "impact", "description", "details", "explanation", "reasoning", "rationale", "body")
 _FIXES = ("suggested_fix", "fix", "suggestion", "remediation", "proposed_fix")
 _PATHS = ("file", "path", "file_path", "filepath", "filename", "location")
+_PLACES = ("locations", "files", "paths")  # only the first is the finding's; all are kept
 _STARTS = ("line", "start_line", "startLine", "lines", "line_number", "lineRange", "line_range")
 _ENDS = ("end_line", "endLine")
 _OWN_KEYS = frozenset(
@@ -145,6 +216,7 @@ _OWN_KEYS = frozenset(
     | {"regression_tests", "plain_title", "recommendation", "system_breaking", "why_it_works", "reviewer"}
     | {"x_title", "x_severity", "x_system_breaking", "x_line_absent", "x_evidence_absent"}
 )
+_REVIEW_KEYS = frozenset({*_LISTS, *_MORE_LISTS, *_OTHER_LISTS, "reviewer", "verdict", "argument"})
 
 
 def read_item(value: Any, input_id: str, reviewer: str, root: str = "", note: str = "") -> RawFinding:
@@ -154,7 +226,7 @@ def read_item(value: Any, input_id: str, reviewer: str, root: str = "", note: st
     """
     if not isinstance(value, dict):
         raise ItemError("it should be an object")
-    item, notes = value, [note] if note else []
+    item, notes = _with_known_keys(value, _OWN_KEYS), [note] if note else []
     impact, title = _first(item, _IMPACTS), _first(item, _TITLES)
     if not title and impact:
         title = impact.strip().splitlines()[0]
@@ -222,7 +294,8 @@ def _first(item: Mapping[str, Any], names: Iterable[str]) -> str:
 
 def _severity(item: Mapping[str, Any], notes: list[str]) -> Severity:
     word = _word(item.get("severity"))
-    severity = severity_of_word(word)
+    known = [severity for part in _SEVERITY_WORD.findall(word) if (severity := severity_of_word(part))]
+    severity = severity_of_word(word) or min(known, key=lambda one: one.rank, default=None)
     if severity is None:
         notes.append(f"its severity {word!r} is unknown; high was assumed" if word else "no severity; high was assumed")
         return Severity.HIGH
@@ -236,9 +309,12 @@ def _severity(item: Mapping[str, Any], notes: list[str]) -> Severity:
 def _confidence(item: Mapping[str, Any], notes: list[str]) -> Confidence:
     """The step at or below what a reviewer gave: a step, a word, a percentage or a fraction."""
     given = item.get("confidence")
-    text = _word(given).removesuffix("%").strip()
-    number = float(text) if _NUMBER.fullmatch(text) else math.nan
-    percent = number * 100 if number <= 1 and given != 0 else number
+    text = _word(given)
+    share = _OF_TEN.fullmatch(text)
+    number = float(text.removesuffix("%")) if _NUMBER.fullmatch(text.removesuffix("%").strip()) else math.nan
+    percent = number * 100 if number <= 1 else math.nan if number <= _SHORT_SCALE and "%" not in text else number
+    if share:
+        percent = 100 * float(share[1]) / float(share[2])
     if text in _CONFIDENCE_WORDS:
         percent = _CONFIDENCE_WORDS[text]
     if not 0 <= percent <= 100:  # also if it is not a number
@@ -281,34 +357,44 @@ def _flag(item: Mapping[str, Any], name: str, notes: list[str]) -> bool:
 
 def _location(item: Mapping[str, Any], root: str, notes: list[str]) -> Location | None:
     """The place of a finding: its file, with the lines that it or the file's own text gives."""
-    path, start, end = _first(item, _PATHS).strip(), None, None
-    nested = item.get("location")
+    path, start, end = _first(item, _PATHS), None, None
+    nested = next((place for name in (*_PATHS, *_PLACES) if (place := item.get(name)) and not _text(place)), None)
+    nested = nested[0] if isinstance(nested, list) else nested
     if isinstance(nested, dict):
-        path = path or _first(nested, _PATHS).strip()
+        nested = _with_known_keys(nested, _OWN_KEYS)
         item = {**nested, **item}
+    path = path or (_first(nested, _PATHS) if isinstance(nested, dict) else _text(nested))
+    path = _LINK.sub(r"\1", path).replace("`", "").strip()
     if not path:
         return None
     given = next((value for name in _STARTS if (value := item.get(name)) not in (None, "")), None)
     if isinstance(given, list):
         given = "-".join(map(_text, given[:2]))
     number = f"{given:.0f}" if isinstance(given, float) and given.is_integer() else _word(given)
-    if lines := _LINES.fullmatch(number):
+    lines = _LINES.fullmatch(number)
+    if lines and int(lines[1]):
         start, end = int(lines[1]), int(lines[2] or 0)
+        if not strict_json.is_int(given):
+            notes.append(f"its line {number!r} was read as {start}{f' to {end}' if end else ''}")
     elif number:
         notes.append(f"its line {number[:40]!r} is not a line")
-    if (named := _PATH_AND_LINES.fullmatch(path)) and not (Path(root) / path).exists():
+    if (named := _PATH_AND_LINES.fullmatch(path)) and not _is_file(root, path):
         path = named["path"]
         start, end = start or int(named["start"]), end or int(named["end"] or 0)
         notes.append("its line was taken from its file")
     end = end or next((int(text) for name in _ENDS if (text := _word(item.get(name))).isdecimal()), 0)
     if item.get("x_line_absent") is True:
         start = None
-    symbol = _text(item.get("symbol"))
+    placed = repository_path(path, root)
+    if placed != path:
+        notes.append(f"its file {path[:200]!r} was read as {placed!r}")
+    if root and placed.startswith("/"):
+        raise ItemError(f"its file {path[:200]!r} is not in the repository")
     return Location(
-        path=repository_path(path, root),
+        path=placed,
         start=start or None,
         end=end if end and start and end >= start else None,
-        symbol=symbol,
+        symbol=_text(item.get("symbol")),
     )
 
 
@@ -320,9 +406,21 @@ def repository_path(path: str, root: str) -> str:
     for prefix in (f"{base}/", f"{Path(base).resolve()}/"):
         if path.startswith(prefix):
             return path.removeprefix(prefix)
-    if path.startswith(("a/", "b/")) and not Path(base, path).exists() and Path(base, path[2:]).exists():
+    if path.startswith("/") and ".." not in path:  # of another machine, such as a container
+        parts = path.split("/")[-_MAX_PARTS:]
+        ends = ("/".join(parts[at:]) for at in range(len(parts)))
+        return next((end for end in ends if not end.startswith("/") and _is_file(base, end)), path)
+    if path.startswith(("a/", "b/")) and not _is_file(base, path) and _is_file(base, path[2:]):
         return path[2:]
     return path
+
+
+def _is_file(root: str, path: str) -> bool:
+    """Whether the repository has this file; a path that no file can have is not one."""
+    try:
+        return Path(root, path).is_file()
+    except OSError:
+        return False
 
 
 def _implied_action(autofix_class: AutofixClass, owner: Owner, fix: str) -> str:

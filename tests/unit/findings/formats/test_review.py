@@ -248,12 +248,13 @@ def test_a_lone_surrogate_does_not_lose_the_review() -> None:
 
 
 def test_a_path_that_begins_at_the_root_is_made_relative() -> None:
-    """003-05: paths are relative to the root of the repository; others are left for the intake to judge."""
+    """003-05: paths are relative to the root of the repository; one that leads elsewhere is asked for again."""
     item = {**ITEM, "file": "/repo/src/a.py", "evidence": ["/repo/src/a.py:3 -- x = compute(y)"]}
     (raw,) = decoded(returned(item), root="/repo").findings
     assert (raw.locations[0].path, raw.evidence[0].path) == ("src/a.py", "src/a.py")
-    (raw,) = decoded(returned({**ITEM, "file": "/repository/a.py"}), root="/repo").findings
-    assert raw.locations[0].path == "/repository/a.py"
+    assert len(decoded(returned({**ITEM, "file": "/repository/a.py"}), root="/repo").unreadable) == 1
+    for long in ("/" + "a/" * 9000, "b/" + "a" * 9000, "a" * 9000 + ":4"):
+        assert decoded(returned({**ITEM, "file": long}), root="/repo").inputs == 1
 
 
 @pytest.mark.parametrize(
