@@ -1,6 +1,7 @@
 """An agent that may not write: whatever it changes is put back and kept, and its stage is an error."""
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
