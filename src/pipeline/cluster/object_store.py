@@ -93,6 +93,7 @@ class DirectoryStore(ObjectStore):
         self._root = root
         # Directories that exist. One that disappears is not made again: the store was unmounted.
         self._made: set[Path] = set()
+        self._existed = root.is_dir()
 
     def create(self, key: str, body: bytes) -> bool:
         with self._file_errors():
@@ -118,6 +119,8 @@ class DirectoryStore(ObjectStore):
             try:
                 return self._path(key).read_bytes()
             except (FileNotFoundError, NotADirectoryError):
+                if self._is_unmounted():
+                    raise
                 return None
 
     def names(self, prefix: str, after: str = "") -> list[str]:
@@ -125,8 +128,14 @@ class DirectoryStore(ObjectStore):
             try:
                 found = os.listdir(self._path(prefix))  # noqa: PTH208 - names, not paths
             except (FileNotFoundError, NotADirectoryError):
+                if self._is_unmounted():
+                    raise
                 return []
             return sorted(name for name in found if name > after and not name.startswith("."))
+
+    def _is_unmounted(self) -> bool:
+        """Whether the directory is gone that was there when the store was opened, or something else is in its place."""
+        return not self._root.is_dir() and (self._existed or self._root.exists())
 
     def _path(self, key: str) -> Path:
         if ".." in key.split("/") or key.startswith("/"):
