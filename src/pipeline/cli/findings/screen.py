@@ -128,9 +128,9 @@ def _help(question: Question) -> Iterator[str]:
     if question.recommended:
         yield f"  {'Enter':<18} accept the recommendation"
     if question.details:
-        yield f"  {'v':<18} show all of it: the whole fix, the evidence, the code around it"
+        yield f"  {'v':<18} show the whole fix, the evidence and the code around it"
     yield f"  {'?':<18} this list"
-    yield f"  {'q':<18} stop: decisions made so far are discarded, filed tickets stay"
+    yield f"  {'q':<18} stop: decisions are discarded, filed tickets stay"
 
 
 def fit(lines: list[str], room: int, width: int) -> list[str]:
