@@ -24,7 +24,7 @@ DRAFT = {
     "severity": "P1",
     "file": "greeting.txt",
     "line": 1,
-    "why_it_matters": "Whoever reads it is not greeted.",
+    "why_it_matters": "It greets nobody.",
     "evidence": ["greeting.txt:1 -- draft"],
     "suggested_fix": "Write a greeting.",
     "confidence": 100,

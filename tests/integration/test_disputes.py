@@ -65,7 +65,7 @@ def test_a_disputed_finding_that_is_upheld_is_worked_on_again(project: Project) 
 
 
 def test_a_finding_that_its_reviewer_withdraws_is_a_false_positive(project: Project) -> None:
-    """0-51: the run goes on without a change to the code, and the history says who said what."""
+    """0-51: the run continues without a change to the code, and the history says who said what."""
     ended = project.run({"rev": [found(LEAK), ruled(ruling("withdrawn"))], "fix": fix(code(), WRONG)})
     assert (ended["status"], ended["path"]) == ("success", [*ROUND, "rev", "gate", "end"])
     shown = finding(project)

@@ -1,4 +1,4 @@
-"""What a review is told of known findings: its own, to rule on by number, and what was dismissed, with reasons."""
+"""What a review is shown of known findings: its own, to rule on by number, and dismissed ones with their reasons."""
 
 from collections.abc import Collection, Sequence
 

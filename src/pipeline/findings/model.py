@@ -365,7 +365,7 @@ class Finding(FindingValue):
     def fixable(self) -> bool:
         """Whether a fixer is to change code for it: it is not advice, older than the change, or a person's to decide.
 
-        What cannot be read counts, and so does what endangers the whole system, whoever is to decide.
+        What cannot be read counts, and so does what endangers the whole system, no matter who decides.
         """
         noted = self.autofix_class is AutofixClass.ADVISORY or self.owner in (Owner.HUMAN, Owner.RELEASE)
         return bool(self.unreadable) or not (self.pre_existing or (noted and not self.system_breaking))

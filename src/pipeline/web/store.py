@@ -47,6 +47,7 @@ class RunSnapshot:
     driven: bool | None  # whether a process or worker drives the run; None if that is unknown
     findings: tuple[Finding, ...] = ()  # the open ones, as of now
     filtered: int = 0  # items that the gate filtered or demoted
+    ledger_unread: bool = False  # whether the ledger could not be read, so that nothing is known of its findings
 
     @property
     def state(self) -> State:
@@ -116,22 +117,23 @@ class StoreReader:
 
     def run(self, run_id: str, at: int | None = None) -> RunSnapshot:
         """A run as it is now, or after record `at`; the first or last record where there is no such number."""
-        findings, filtered = tuple(self._open_findings(run_id).get(run_id, ())), self._filtered(run_id)
+        found = self._open_findings(run_id)
+        findings, filtered, unread = tuple((found or {}).get(run_id, ())), self._filtered(run_id), found is None
         with self.open() as store, self.open_journal() as journal:
             if at is not None:
                 head = journal.last(run_id).seq
                 position = min(max(at, 1), head)
                 if position < head:
                     earlier = takewhile(lambda entry: entry.seq <= position, journal.entries(run_id))
-                    return RunSnapshot(_extend(None, earlier).build(), head, True, findings, filtered)
+                    return RunSnapshot(_extend(None, earlier).build(), head, True, findings, filtered, unread)
             with self._lock:
                 self._sync(journal)
                 history = self._read_history(journal, run_id)
-            return RunSnapshot(history, history.position, store.driven_status(run_id), findings, filtered)
+            return RunSnapshot(history, history.position, store.driven_status(run_id), findings, filtered, unread)
 
     def runs(self) -> Iterator[tuple[RunSummary, int]]:
         """Every run with the number of its review rounds, newest first; each is read when it is asked for."""
-        found = {} if self.cluster else self._open_findings()
+        found = {} if self.cluster else self._open_findings() or {}
         with self.open() as store, self.open_journal() as journal:
             with self._lock:
                 heads, generation = self._sync(journal), self.generation
@@ -142,7 +144,7 @@ class StoreReader:
                     summary = self._read_summary(journal, run_id, heads[run_id])
                     count = len(self._rounds.get(run_id, ()))
                 if self.cluster:
-                    found = self._open_findings(run_id)
+                    found = self._open_findings(run_id) or {}
                 summary = replace(summary, findings=len(found.get(run_id, ())))
                 yield summary.resolve_status(store.driven_status), count
 
@@ -156,11 +158,11 @@ class StoreReader:
         with self.open() as store, closing(store.ledger(run_id)) as journal:
             return self._ledger(run_id).read_rounds(journal, run_id)
 
-    def _open_findings(self, run_id: str = "") -> dict[str, list[Finding]]:
-        """The open findings by run; none where the ledger cannot be read, which the findings page reports."""
+    def _open_findings(self, run_id: str = "") -> dict[str, list[Finding]] | None:
+        """The open findings by run; None if the ledger cannot be read, which the findings page explains."""
         with suppress(JournalError), self.open() as store, closing(store.ledger(run_id)) as journal:
             return self._ledger(run_id).read_open(journal)
-        return {}
+        return None
 
     def _filtered(self, run_id: str) -> int:
         """How many items of a run the gate filtered; none where the ledger cannot be read."""

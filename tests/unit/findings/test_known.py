@@ -1,4 +1,4 @@
-"""What a review is told of known findings: bounded, quoted, and only what concerns it."""
+"""What a review is shown of known findings: bounded, quoted, and only what concerns it."""
 
 from dataclasses import replace
 from typing import Any

@@ -123,7 +123,7 @@ def test_a_claimed_fix_with_unchanged_lines_is_refuted() -> None:
 
 
 def test_a_refuted_fix_without_a_recorded_attempt_counts_as_one() -> None:
-    """Reopening adds a failed attempt, whoever claimed the fix."""
+    """Reopening adds a failed attempt, no matter who claimed the fix."""
     one = finding()
     assert [event.kind for event in ruling_events(rule_by_code(one, check(one, CODE)), SECOND)] == ["turned", "tried"]
 

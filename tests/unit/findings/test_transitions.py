@@ -224,7 +224,7 @@ def test_votes_evidence_and_flags_only_grow() -> None:
 
 
 def test_a_claimed_fix_that_is_reported_is_reopened() -> None:
-    """The failed attempt is recorded for whoever made it."""
+    """The failed attempt is recorded under the name of the fixer."""
     tried = FixAttempted(at=FIRST, id=known([draft()], HERE)[0].id, attempt=FixAttempt(by="fixer", outcome="claimed"))
     passed = second(
         [draft()], [draft()], state=FindingState.FIX_CLAIMED, events=[tried], passed=assessment(round=3, run="r")

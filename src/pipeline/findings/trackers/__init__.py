@@ -30,7 +30,7 @@ def all_trackers(contributed: Mapping[str, OpenTracker]) -> dict[str, OpenTracke
 class TrackerChain:
     """The trackers of one session. Each is opened at most once, and none before a ticket may be filed.
 
-    A tracker that is named has to work: whoever names one does not want tickets elsewhere.
+    A tracker that is named must work: its tickets do not belong anywhere else.
     """
 
     def __init__(

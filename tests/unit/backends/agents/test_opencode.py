@@ -223,7 +223,7 @@ def test_runs_at_the_same_time_have_databases_of_their_own(tmp_path: Path) -> No
 
 
 def test_without_a_place_for_databases_the_user_s_own_is_used(tmp_path: Path) -> None:
-    """A home that cannot be written is no reason to fail."""
+    """A home that cannot be written does not fail the stage."""
     (tmp_path / "file").touch()
     homes: list[dict[str, str]] = [{}, {"HOME": str(tmp_path / "file")}]
     for env in homes:

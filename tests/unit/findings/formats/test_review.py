@@ -87,7 +87,7 @@ def test_a_whole_item_is_a_raw_finding() -> None:
     ],
 )
 def test_the_action_follows_from_class_and_fix(said: dict[str, Any], action: str) -> None:
-    """0-41, 003-19: apply what has a fix, defer what a person or a release owns; no fix is no vote."""
+    """0-41, 003-19: apply what has a fix, defer what a person or a release owns; a missing fix is not a vote."""
     raw = only(returned({**ITEM, **said}))
     assert (raw.action, raw.plain_title) == (action, "")
 
@@ -101,7 +101,7 @@ def test_the_compact_form_is_a_review() -> None:
 
 @pytest.mark.parametrize("key", ["reviewer", "residual_risks", "testing_gaps"])
 def test_a_return_may_leave_out_all_but_its_findings(key: str) -> None:
-    """003-01: the reviewer is known from the stage, and no risks are no risks."""
+    """003-01: the reviewer is known from the stage, and missing lists are empty."""
     document = returned(ITEM)
     del document[key]
     result = decoded(document, reviewer="asked")

@@ -94,7 +94,7 @@ def test_a_tracker_that_nobody_named_has_a_generic_label(nowhere: TrackerContext
 
 
 def test_a_named_tracker_that_cannot_be_used_is_an_error(nowhere: TrackerContext) -> None:
-    """Whoever names a tracker does not want tickets elsewhere; without a name the next one that works is used."""
+    """A named tracker must work; without a name the next one that works is used."""
     fakes = Fakes(three().trackers, {"Linear": "no key", "GitHub": "not logged in"})
     with pytest.raises(AwfError, match="no key"):
         TrackerChain(nowhere, "linear", fakes.registry()).status()
