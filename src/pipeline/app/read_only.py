@@ -168,7 +168,9 @@ class ReadOnlyGuard:
         try:
             refs = self._refs(job)
             return Baseline(snapshot, refs, _read(index), _read(Path(log)), unfinished)
-        except (GitRefusedError, OSError):
+        except (GitRefusedError, OSError) as error:
+            if reader:
+                reader.notes.append(f"whether it wrote cannot be checked: {error}")
             return None
 
     def _refs(self, job: Job) -> dict[str, str]:

@@ -150,12 +150,14 @@ def test_rounds_are_counted_from_the_ledger(writer: RunWriter, reader: StoreRead
 
 @pytest.mark.usefixtures("root")
 def test_a_damaged_ledger_hides_no_run(writer: RunWriter, reader: StoreReader) -> None:
-    """It is an error of the findings alone."""
+    """It is an error of the findings alone, which are then unknown and not none."""
     writer.begin("r1")
     assert len(reader.findings().findings) == 3
+    assert not reader.run("r1").ledger_unread
     writer.journal._open().execute("UPDATE ledger SET line = x'00'")
     assert [run.run_id for run, _ in reader.runs()] == ["r1"]
     assert reader.run("r1").history.position == 1
+    assert reader.run("r1").ledger_unread
     with pytest.raises(JournalError):
         reader.findings()
 
