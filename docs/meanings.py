@@ -104,9 +104,12 @@ MEANINGS: Mapping[type[Element], Mapping[str, str]] = {
         "priority": "the highest wins",
     },
     TriageStage: {
-        "route": "`each` one by one, `all` as recommended, `file` a ticket for each, `report` only, or `ask` which",
+        "route": "`each` one by one, `all` as recommended, `must` what must be fixed, without asking, "
+        "`file` a ticket for each, `report` only, or `ask` which",
         "tracker": "where tickets go; it must be usable. By default the first that works",
         "advisory": "whether to ask about findings with nothing to fix",
+        "validation": "whether a read-only agent checks findings against the code before all are acted on at once",
+        "model_profile": "the declared profile whose model validates",
     },
     ParallelStage: {
         "max_parallel": "how many run at once; all by default",

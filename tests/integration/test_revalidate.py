@@ -16,6 +16,7 @@ from tests.unit.findings.builders import Files, draft, known
 
 from pipeline.app.findings.agent import FindingsAgent
 from pipeline.app.findings.revalidation import STAGE, ask_reviewer, search_code
+from pipeline.app.read_only import ReadOnlyGuard
 from pipeline.app.wiring import Runtime
 from pipeline.cli.findings import import_ as importing
 from pipeline.cli.findings import lists as listing
@@ -24,8 +25,9 @@ from pipeline.cli.findings import triage as triaging
 from pipeline.cli.findings.revalidate import HINT, command
 from pipeline.cli.main import exit_code
 from pipeline.engine.ports import AgentEvent, AgentRequest, AgentResult, AgentStatus, Emit
+from pipeline.findings.git import TreeSnapshots
 from pipeline.findings.revalidate import CodeCheck, LineCondition
-from pipeline.language.model import Access
+from pipeline.language.model import UNCHOSEN, Access
 
 CODE = "def rotate(store, old):\n    token = make_token(old.user)\n    store.save(token)\n    return token\n"
 FIXED = CODE.replace("    store.save(token)\n", "    store.swap(old, token)\n")
@@ -209,7 +211,7 @@ def test_a_reviewer_that_fails_changes_nothing(here: Here) -> None:
     code, out, _ = here.run(command, *here.script({"error": "rate_limit", "message": "later"}), "--json")
     (told,) = json.loads(out)
     assert (code, told["after"], told["judged"]) == (1, "fix_claimed", None)
-    assert "rate_limit: later" in told["reason"]
+    assert "hit a rate limit: later" in told["reason"]
 
 
 def test_question_and_answer_are_kept(here: Here) -> None:
@@ -287,7 +289,8 @@ def test_a_reviewer_looks_afresh_and_only_reads(tmp_path: Path) -> None:
     backend = Recording()
     environ = {"PATH": "/bin", "RECORDING_KEY": "s3cr3t-s3cr3t-s3cr3t", "OTHER_TOKEN": "t0ken-t0ken-t0ken"}
     around = Runtime(tmp_path / ".awf", environ)
-    reviewer = FindingsAgent(STAGE, backend, tmp_path, tmp_path / "kept", around)
+    guard = ReadOnlyGuard(environ, TreeSnapshots(environ, tmp_path / ".awf"))
+    reviewer = FindingsAgent(STAGE, backend, tmp_path, tmp_path / "kept", around, UNCHOSEN, guard)
     finding = replace(known([draft()], Files())[0], number=4)
     ruling = asyncio.run(ask_reviewer(reviewer, finding, CodeCheck(LineCondition.CHANGED, "changed"), 7))
     (request,) = backend.requests
@@ -296,6 +299,20 @@ def test_a_reviewer_looks_afresh_and_only_reads(tmp_path: Path) -> None:
     assert (request.cwd, request.limits.timeout is not None) == (tmp_path, True)
     assert (ruling.judged, ruling.unanswered) == ("uncertain", False)
     assert "s3cr3t" not in ruling.reason + (tmp_path / "kept" / finding.id / "answer.md").read_text()
+
+
+def test_a_reviewer_that_writes_has_given_no_answer(here: Here) -> None:
+    """Its ruling does not count, what it wrote is kept as a ref, and a person's own checkout is left as it is."""
+    agent = here.root / "agent"
+    agent.write_text("#!/bin/sh\ncat >/dev/null\necho x >written.txt\necho '[FINDING 1: fixed]'\n")
+    agent.chmod(0o755)
+    code, out, _ = here.run(command, "1", "--backend", "command", "--agent-command", str(agent), "--json")
+    (looked,) = json.loads(out)
+    assert (code, looked["after"]) == (1, "open")
+    assert "written.txt" in looked["reason"]
+    assert (here.root / "written.txt").exists()
+    refs = subprocess.run(["git", "for-each-ref", "refs/awf/breach"], cwd=here.root, capture_output=True, check=True)
+    assert refs.stdout
 
 
 def test_an_unknown_finding_stops_the_command(here: Here) -> None:

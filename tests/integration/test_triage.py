@@ -195,6 +195,64 @@ def test_a_triage_stage_asks_for_a_route(project: Project) -> None:
     assert project.decided() == {1: ["apply"], 2: ["apply"], 3: ["apply"]}
 
 
+def test_a_triage_stage_validates_before_all_are_applied(project: Project) -> None:
+    """A read-only agent of the run looks at each finding: one it refuses is not fixed, one it ignores is noted."""
+    stage = 'stage "triage" kind="triage" route="all" validation=true'
+    (project.folder / "w.awf.kdl").write_text(WORKFLOW.replace('stage "triage" kind="triage"', stage))
+    refuses = {"status": "success", "response": '{"validated": false, "reason": "handled by the caller"}'}
+    fails = {"error": "server", "message": "overloaded"}
+    said = {"rev": [THREE, found()], "fix": ["[FINDING 1: fixed]"], "validate": ['{"validated": true}', refuses, fails]}
+    (project.folder / "script.json").write_text(json.dumps(said))
+    assert project.run(answers=["proceed"]).returncode == 0
+    assert project.decided() == {1: ["apply"], 3: ["apply"]}
+    assert [title in project.prompt() for title in TITLES] == [True, False, True]
+    assert "handled by the caller" in project.awf("logs", "r", "triage").stdout
+    assert any("overloaded" in note for note in project.why("triage")["notes"])
+
+
+def test_what_the_validator_of_a_triage_uses_counts_for_the_budget(project: Project) -> None:
+    """Its cost is the stage's, and reaching the budget pauses the run."""
+    text = WORKFLOW.replace('kind="triage"', 'kind="triage" route="must" validation=true')
+    (project.folder / "w.awf.kdl").write_text(text.replace("max_visits 4;", "max_visits 4; max_cost_usd 1;"))
+    looked = {"status": "success", "response": '{"validated": true}', "usage": {"cost_usd": 0.5}}
+    said = {"rev": [THREE, found()], "fix": ["[FINDING 1: fixed]"], "validate": [looked]}
+    (project.folder / "script.json").write_text(json.dumps(said))
+    assert project.run().returncode == 3
+    assert json.loads(project.awf("status", "r", "--json").stdout)["cost_usd"] == 1.5
+    assert project.path() == ["rev", "triage"]
+
+
+def test_a_validator_that_writes_has_validated_nothing(project: Project) -> None:
+    """What it wrote is put back; a severe finding stays, flagged."""
+    folder = project.folder
+    (folder / "w.awf.kdl").write_text(WORKFLOW.replace('kind="triage"', 'kind="triage" route="must" validation=true'))
+    (folder / "review.json").write_text(found(item(TITLES[0], 2)))
+    (folder / "agent").write_text(
+        "#!/bin/sh\ncase $AWF_STAGE in\n  rev) cat review.json ;;\n"
+        '  triage) echo x >written.txt; echo \'{"validated": false, "reason": "no"}\' ;;\n'
+        "  *) echo '[FINDING 1: fixed]' ;;\nesac\n"
+    )
+    (folder / "agent").chmod(0o755)
+    (folder / ".gitignore").write_text(".awf/\n")
+    for words in (["init", "-q"], ["add", "-A"], ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "1"]):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+    agent = ("--backend", "command", "--agent-command", str(folder / "agent"))
+    assert project.awf("run", "w.awf.kdl", "--run-id", "r", *agent).returncode == 0
+    assert not (folder / "written.txt").exists()
+    assert project.decided() == {1: ["apply"]}
+    assert any("written.txt" in note for note in project.why("triage")["notes"])
+
+
+def test_a_triage_that_validates_needs_an_agent(project: Project) -> None:
+    """It is looked for before the run starts."""
+    text = WORKFLOW.replace('kind="triage"', 'kind="triage" validation=true').replace(
+        'kind="llm"', 'kind="llm" backend="scripted"'
+    )
+    (project.folder / "w.awf.kdl").write_text(text)
+    done = project.awf("run", "w.awf.kdl", "--script", "script.json", "--backend", "nobody")
+    assert (done.returncode, '"triage"' in done.stderr) == (2, True)
+
+
 def test_nothing_accepted_leads_to_done(project: Project) -> None:
     """The fix stage is not run."""
     assert project.run(answers=["skip", "skip", "skip"]).returncode == 0

@@ -160,6 +160,31 @@ def test_findings_are_validated_before_all_are_applied(project: Path, awf: Awf) 
     assert len(kept) == 3
 
 
+def test_at_most_fifteen_findings_are_validated(project: Path, awf: Awf) -> None:
+    """The most severe ones; the others stay in the plan, flagged."""
+    (project / "many.txt").write_text("".join(f"line {number} of many\n" for number in range(1, 90)))
+    far_apart = [item(f"Defect number {n}", "P2", 4 * n, file="many.txt", evidence=["x"]) for n in range(1, 21)]
+    (project / "many.json").write_text(json.dumps(reviews.review(*far_apart, reviewer="many")))
+    assert awf("findings", "import", "many.json").returncode == 0
+    said = scripted(project, validate=['{"validated": true}'])
+    done = awf(
+        *("findings", "walk", "--json", "--validate", "--file", "many.txt", *said),
+        *answers(project, "rest", "proceed"),
+    )
+    report = json.loads(done.stdout)
+    assert [one["action"] for one in report["findings"]] == ["accepted"] * 20
+    assert len([one for one in report["findings"] if "not validated" in one["note"]]) == 5
+    assert len(list((project / ".awf" / "validations").glob("*/*/question.md"))) == 15
+
+
+def test_what_must_be_fixed_is_accepted_at_once(project: Path, awf: Awf) -> None:
+    """Whatever is recommended for it; nothing else is decided."""
+    gates = {one["number"]: one["gate"] for one in json.loads(awf("findings", "list", "--format", "json").stdout)}
+    done = awf("findings", "walk", "--json", "--route", "must", *answers(project, "proceed"))
+    assert [one["action"] for one in json.loads(done.stdout)["findings"]] == ["accepted"]
+    assert decided(awf).keys() == {number for number, gate in gates.items() if gate == "must"} == {1}
+
+
 def test_what_was_accepted_is_fixed_later(project: Path, awf: Awf) -> None:
     """One agent gets all accepted findings; what it fixed is claimed, what it does not mention is an attempt."""
     walked = awf("findings", "walk", *answers(project, "apply", "skip", "apply"))

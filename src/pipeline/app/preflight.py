@@ -22,6 +22,7 @@ from pipeline.language.model import (
     StageKind,
     ToolStage,
     Workflow,
+    agent_stages,
     choose_model,
     prompt_files,
 )
@@ -144,11 +145,10 @@ def _missing_target(target: str, project: ProjectFiles) -> str:
 async def agent_problems(workflow: Workflow, backends: BackendSelector, doctor: Doctor) -> list[AwfError]:
     """Ask every agent and model of the workflow for one word; an error for each that does not answer."""
     used = dict[tuple[str, ModelChoice], tuple[Backend, list[str]]]()
-    for stage in workflow.stages:
-        if isinstance(stage, LlmStage):
-            choice = choose_model(stage, workflow.models, doctor.settings.model_choice, doctor.settings.profiles)
-            backend = backends.choose(stage, choice.provider)
-            used.setdefault((backend.name, choice), (backend, []))[1].append(stage.id)
+    for stage in agent_stages(workflow):
+        choice = choose_model(stage, workflow.models, doctor.settings.model_choice, doctor.settings.profiles)
+        backend = backends.choose(stage, choice.provider)
+        used.setdefault((backend.name, choice), (backend, []))[1].append(stage.id)
     errors = []
     for (name, choice), (backend, stages) in used.items():
         call = await doctor.ask(backend, choice)

@@ -11,8 +11,7 @@ from pipeline import files
 from pipeline.backends.checkout import UNFINISHED, remove_path
 from pipeline.backends.git import EMAIL, NAME
 from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome, Status
-from pipeline.engine.ports import Handler, Job, Waiting
-from pipeline.engine.state import State
+from pipeline.engine.ports import AgentQuestion, AskAgent, Handler, Job, Waiting
 from pipeline.findings.git import (
     GitRefusedError,
     Snapshot,
@@ -25,7 +24,7 @@ from pipeline.findings.git import (
     run_git,
 )
 from pipeline.findings.review_options import COMMAND, review_options
-from pipeline.language.model import Access, LlmStage
+from pipeline.language.model import Access, BaseStage, LlmStage
 
 _MAX_NAMED = 10  # files and refs that an error names
 _ROUNDS = 3  # restoring a .gitignore can reveal more files
@@ -91,20 +90,61 @@ class Breach:
         return outcome.model_copy(update=changes)
 
 
-@dataclass(eq=False)
-class _Reader:
-    """A read-only stage that is running."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Watched:
+    """A stage that is running, or an agent outside of a run."""
 
-    job: Job
+    directory: Path
+    run: str
+    stage: str
+    visit: int
+    writes: bool = False
+    branch: str = ""  # the only ref to compare: a run with a worktree leaves the others to people
+    undoes: bool = True  # not in a person's own checkout, who may have edited meanwhile
+    start: Hashable = None  # the moments under which its trees are taken as well
+    end: Hashable = None
+    warn: Callable[[str], None] = lambda _text: None
+
+
+def watched_job(job: Job, stage: BaseStage) -> Watched:
+    """What is watched of a stage, or of the agent that it asks: without write access it may change nothing."""
+    # The trees of a review are taken anyway; a retried branch does not see its own attempts.
+    is_review = isinstance(job.stage, LlmStage) and job.attempt == job.state.progress.attempt(job.stage.id)
+    moments = [at(job.stage.id, job.visit, job.state) if is_review else None for at in (review_start, review_end)]
+    return Watched(
+        directory=job.directory,
+        run=job.run_id,
+        stage=stage.id,
+        visit=job.visit,
+        writes=not isinstance(stage, LlmStage) or stage.access is Access.CODING,
+        branch=job.workspace.branch if job.workspace else "",
+        undoes=bool(job.workspace) or review_options(job.state).caller != COMMAND,
+        start=moments[0],
+        end=moments[1],
+        warn=lambda text: job.emit({"agent": "warning", "text": text, "usage": {}}),
+    )
+
+
+@dataclass(eq=False)
+class Reader:
+    """A stage or an agent under guard, with what was found when it has ended."""
+
+    who: Watched
     breaches: list[Breach] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    def judge(self, outcome: Outcome) -> Outcome:
+        """Return its outcome: an error if something was written that may not be."""
+        for breach in self.breaches:
+            outcome = breach.apply(outcome)
+        return outcome.model_copy(update={"notes": (*outcome.notes, *self.notes)}) if self.notes else outcome
 
 
 @dataclass
 class _Directory:
     """Who is running in a directory. While a stage runs there that may write, nothing can be told apart."""
 
-    readers: list[_Reader] = field(default_factory=list)
+    readers: list[Reader] = field(default_factory=list)
     writers: list[str] = field(default_factory=list)
     baseline: Baseline | None = None  # None while there is a writer, or git cannot say
 
@@ -125,38 +165,48 @@ class ReadOnlyGuard:
         """The same handler, with every stage it runs under guard."""
         return GuardedHandler(handler, self)
 
+    def guarded_questions(self, ask: AskAgent) -> AskAgent:
+        """The same function, with every agent it asks under guard."""
+
+        async def ask_under_guard(job: Job, question: AgentQuestion) -> Outcome:
+            with self.watch(watched_job(job, question.agent)) as reader:
+                outcome = await ask(job, question)
+            return reader.judge(outcome)
+
+        return ask_under_guard
+
     @contextmanager
-    def watch(self, job: Job) -> Iterator[_Reader]:
-        """Check a stage while the context lasts. The reader tells what was found, once it has ended."""
-        reader = _Reader(job)
-        if not in_repository(job.directory):
+    def watch(self, who: Watched) -> Iterator[Reader]:
+        """Check while the context lasts; afterwards the reader knows what was found."""
+        reader = Reader(who)
+        if not in_repository(who.directory):
             yield reader
             return
-        here = self._directories.setdefault(job.directory, _Directory())
-        if isinstance(job.stage, LlmStage) and job.stage.access is not Access.CODING:
+        here = self._directories.setdefault(who.directory, _Directory())
+        if not who.writes:
             if not here.readers and not here.writers:
-                here.baseline = self._take_baseline(job, _moment(job, review_start), reader)
+                here.baseline = self._take_baseline(who, who.start, reader)
             here.readers.append(reader)
             try:
                 yield reader
             finally:
-                self._check(here, _moment(job, review_end))
+                self._check(here, who.end)
                 if here.writers:
                     reader.notes.append(f"its writes cannot be told from those of {', '.join(here.writers)}")
                 here.readers.remove(reader)
         else:
             self._check(here)  # what changed so far is not its work
             here.baseline = None
-            here.writers.append(job.stage.id)
+            here.writers.append(who.stage)
             try:
                 yield reader
             finally:
-                here.writers.remove(job.stage.id)
+                here.writers.remove(who.stage)
                 if here.readers and not here.writers:
-                    here.baseline = self._take_baseline(job)
+                    here.baseline = self._take_baseline(who)
 
-    def _take_baseline(self, job: Job, moment: Hashable = None, reader: _Reader | None = None) -> Baseline | None:
-        directory, environ = job.directory, self._environ
+    def _take_baseline(self, who: Watched, moment: Hashable = None, reader: Reader | None = None) -> Baseline | None:
+        directory, environ = who.directory, self._environ
         snapshot = self._snapshots.take(directory, moment)
         if not snapshot.tree:
             if reader and snapshot.problem:
@@ -166,21 +216,21 @@ class ReadOnlyGuard:
         log = query_git(directory, environ, "rev-parse", "--path-format=absolute", "--git-path", f"logs/{_STASH}")
         unfinished = frozenset(name for name in UNFINISHED if (index.parent / name).exists())
         try:
-            refs = self._refs(job)
+            refs = self._refs(who)
             return Baseline(snapshot, refs, _read(index), _read(Path(log)), unfinished)
         except (GitRefusedError, OSError) as error:
             if reader:
                 reader.notes.append(f"whether it wrote cannot be checked: {error}")
             return None
 
-    def _refs(self, job: Job) -> dict[str, str]:
+    def _refs(self, who: Watched) -> dict[str, str]:
         """The refs that nobody but the stage should change.
 
         A run with a worktree of its own leaves all refs but its branch to the people who work in the other checkouts.
         """
-        directory, workspace = job.directory, job.workspace
+        directory = who.directory
         form = "--format=%(objectname)%00%(refname)%00%(symref)%00%(worktreepath)"
-        only = (f"refs/heads/{workspace.branch}",) if workspace else ()
+        only = (f"refs/heads/{who.branch}",) if who.branch else ()
         listed = run_git(directory, self._environ, "for-each-ref", form, *only)
         top, refs = self._snapshots.checkout(directory).root, {}
         for line in listed.splitlines():
@@ -193,43 +243,43 @@ class ReadOnlyGuard:
         """Compare with the baseline; undo any difference and hold it against all readers."""
         if here.baseline is None or not here.readers:
             return
-        job = here.readers[0].job
-        breach = self._undo(job, here.baseline, moment)
+        who = here.readers[0].who
+        breach = self._undo(who, here.baseline, moment)
         if breach is None:
             return
-        suspects = tuple(reader.job.stage.id for reader in here.readers)
+        suspects = tuple(reader.who.stage for reader in here.readers)
         breach = replace(breach, suspects=suspects)
         for reader in here.readers:
             reader.breaches.append(breach)
             text = breach.apply(Outcome(status=Status.ERROR)).reason
-            reader.job.emit({"agent": "warning", "text": text, "usage": {}})
-        here.baseline = self._take_baseline(job)
+            reader.who.warn(text)
+        here.baseline = self._take_baseline(who)
 
-    def _undo(self, job: Job, old: Baseline, moment: Hashable) -> Breach | None:
+    def _undo(self, who: Watched, old: Baseline, moment: Hashable) -> Breach | None:
         """Keep what was changed under a ref and put everything back; None if nothing was changed."""
         names, ref = dict[str, None](), ""
         try:
             for _ in range(_ROUNDS):
-                change = self._change(job, old, moment)
+                change = self._change(who, old, moment)
                 if not change.names:
                     return Breach(tuple(names), ref) if names else None
                 names.update(dict.fromkeys(change.names))
-                ref = self._keep(job, change)
-                if review_options(job.state).caller == COMMAND and not job.workspace:
+                ref = self._keep(who, change)
+                if not who.undoes:
                     return Breach(tuple(names), ref, "it was left as it is: you may have changed it yourself")
-                self._restore_refs(job.directory, old, change.refs)
-                self._snapshots.restore(job.directory, old.snapshot.tree, change.snapshot.tree, moment)
-                self._restore_index(job.directory, old)
+                self._restore_refs(who.directory, old, change.refs)
+                self._snapshots.restore(who.directory, old.snapshot.tree, change.snapshot.tree, moment)
+                self._restore_index(who.directory, old)
         except GitRefusedError as error:
             return Breach(tuple(names), ref, error.message)
         except OSError as error:
             return Breach(tuple(names), ref, f"it could not be put back: {error.strerror or error}")
         return Breach(tuple(names), ref, "some of it could not be put back")
 
-    def _change(self, job: Job, old: Baseline, moment: Hashable) -> _Change:
+    def _change(self, who: Watched, old: Baseline, moment: Hashable) -> _Change:
         """How the checkout differs from the baseline; raises GitRefusedError if git cannot tell."""
-        directory, before = job.directory, old.snapshot
-        now, refs = self._snapshots.take(directory, moment), self._refs(job)
+        directory, before = who.directory, old.snapshot
+        now, refs = self._snapshots.take(directory, moment), self._refs(who)
         if not now.tree:
             raise GitRefusedError(now.problem or f"{directory} is not a git checkout any more")
         names = changed_names(directory, self._environ, before.tree, now.tree) if now.tree != before.tree else []
@@ -238,14 +288,14 @@ class ReadOnlyGuard:
             names.append("HEAD")
         return _Change(now, moved, (*names, *sorted(moved)))
 
-    def _keep(self, job: Job, change: _Change) -> str:
+    def _keep(self, who: Watched, change: _Change) -> str:
         """Commit the changed files with all changed refs as parents, and name the commit by a ref."""
-        run, stage = (re.sub("[^A-Za-z0-9_-]", "-", name) for name in (job.run_id, job.stage.id))
-        ref, directory = f"refs/awf/breach/{run}/{stage}-{job.visit}", job.directory
+        run, stage = (re.sub("[^A-Za-z0-9_-]", "-", name) for name in (who.run, who.stage))
+        ref, directory = f"refs/awf/breach/{run}/{stage}-{who.visit}", who.directory
         revisions = [f"{tip}^{{commit}}" for tip in (change.snapshot.head, *change.refs.values(), ref) if tip]
         found = [query_git(directory, self._environ, "rev-parse", "--quiet", "--verify", one) for one in revisions]
         parents = [part for commit in dict.fromkeys(filter(None, found)) for part in ("-p", commit)]
-        message = ("-m", f"What was written during {job.stage.id}, which may not write")
+        message = ("-m", f"What was written during {who.stage}, which may not write")
         command = ("commit-tree", change.snapshot.tree, *parents, *message)
         commit = run_git(directory, self._environ, *command, variables=_IDENTITY).strip()
         run_git(directory, self._environ, "update-ref", ref, commit)
@@ -272,12 +322,6 @@ class ReadOnlyGuard:
                 remove_path(index.parent / name)
 
 
-def _moment(job: Job, name: Callable[[str, int, State], Hashable]) -> Hashable:
-    """The moment under which a review's tree is taken as well; a retried branch does not see its own attempts."""
-    is_current = job.attempt == job.state.progress.attempt(job.stage.id)
-    return name(job.stage.id, job.visit, job.state) if is_current else None
-
-
 def _read(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
@@ -301,10 +345,6 @@ class GuardedHandler:
 
     async def run(self, job: Job) -> Outcome | Waiting:
         """Run the stage; if something was written that may not be, the outcome is an error."""
-        with self.guard.watch(job) as reader:
+        with self.guard.watch(watched_job(job, job.stage)) as reader:
             outcome = await self.handler.run(job)
-        if isinstance(outcome, Waiting):
-            return outcome
-        for breach in reader.breaches:
-            outcome = breach.apply(outcome)
-        return outcome.model_copy(update={"notes": (*outcome.notes, *reader.notes)}) if reader.notes else outcome
+        return outcome if isinstance(outcome, Waiting) else reader.judge(outcome)

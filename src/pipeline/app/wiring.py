@@ -153,20 +153,19 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
         settings.prices,
     )
     workspace, guard = WorkspaceHandler(worktrees), ReadOnlyGuard(environ, snapshots)
+    llm = LlmHandler(
+        backends.choose,
+        summary,
+        environment,
+        clock.now,
+        defaults,
+        plugins.read_answer,
+        plugins.answer_format,
+        plugins.second_look,
+        lambda agent, given: withheld_hint(agent, withheld_keys(environ, given)),
+    )
     handlers: dict[StageKind, Handler] = {
-        StageKind.LLM: guard.guarded(
-            LlmHandler(
-                backends.choose,
-                summary,
-                environment,
-                clock.now,
-                defaults,
-                plugins.read_answer,
-                plugins.answer_format,
-                plugins.second_look,
-                lambda agent, given: withheld_hint(agent, withheld_keys(environ, given)),
-            )
-        ),
+        StageKind.LLM: guard.guarded(llm),
         StageKind.TOOL: guard.guarded(
             ToolHandler(processes, environment, plugins.stage_variables, plugins.read_report)
         ),
@@ -197,4 +196,5 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
         retry,
         waits=runtime.wait_for_quota,
         functions=functions,
+        ask_agent=guard.guarded_questions(llm.ask),
     )

@@ -23,7 +23,7 @@ from pipeline.backends.probe import forget_probe, probe, probe_cache_path
 from pipeline.engine.outcome import TokenPrice
 from pipeline.engine.ports import Backend, Processes
 from pipeline.errors import AwfError
-from pipeline.language.model import LlmStage, ModelChoice, Workflow, choose_model
+from pipeline.language.model import LlmStage, ModelChoice, Workflow, agent_stages, choose_model
 from pipeline.redaction import redactor_of
 from pipeline.text import did_you_mean
 
@@ -110,13 +110,12 @@ class BackendSelector:
     def problems(self, workflow: Workflow) -> list[AwfError]:
         """One error for each agent that is missing, with the stages that need it."""
         stages = dict[tuple[str, str | None], list[str]]()
-        for stage in workflow.stages:
-            if isinstance(stage, LlmStage):
-                choice = choose_model(stage, workflow.models, self._settings.model_choice, self._settings.profiles)
-                try:
-                    self.choose(stage, choice.provider)
-                except AwfError as error:
-                    stages.setdefault((error.message, error.help), []).append(stage.id)
+        for stage in agent_stages(workflow):
+            choice = choose_model(stage, workflow.models, self._settings.model_choice, self._settings.profiles)
+            try:
+                self.choose(stage, choice.provider)
+            except AwfError as error:
+                stages.setdefault((error.message, error.help), []).append(stage.id)
         return [
             AwfError(f"{format_stages(names)} cannot run: {message}", help=help)
             for (message, help), names in stages.items()
@@ -128,13 +127,12 @@ class BackendSelector:
         A program that is run as the backend `command` reports no tokens either, so that a price does not help.
         """
         names = dict[str, None]()
-        for stage in workflow.stages:
-            if isinstance(stage, LlmStage):
-                choice = choose_model(stage, workflow.models, self._settings.model_choice, self._settings.profiles)
-                name = self.choose(stage, choice.provider).name
-                is_priced = (choice.model or name) in self._settings.prices and name != "command"
-                if name not in _REPORTING_COST and not is_priced:
-                    names[name] = None
+        for stage in agent_stages(workflow):
+            choice = choose_model(stage, workflow.models, self._settings.model_choice, self._settings.profiles)
+            name = self.choose(stage, choice.provider).name
+            is_priced = (choice.model or name) in self._settings.prices and name != "command"
+            if name not in _REPORTING_COST and not is_priced:
+                names[name] = None
         return list(names)
 
     def check(self, workflow: Workflow) -> None:

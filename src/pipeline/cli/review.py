@@ -101,7 +101,7 @@ def command(
     chosen = choose_reviewers(workflow, wanted, only, settings.review_tools, claims)
     checked = with_reviewers(checked, workflow, chosen)
     options = read_agent_options(**agent)
-    options[OPTION] = _review_options(target, mode, sorted(wanted), fail_on, applied, report=not no_report)
+    options[OPTION] = _review_options(target, mode, sorted(wanted), fail_on, report=not no_report)
     inputs = {"fix": applied or "ask"} if applied or fix else {}
     record = prepare_run(WORKFLOW, entry, checked, goal, inputs, options, where)
     if record is None:
@@ -114,7 +114,7 @@ def command(
 
 
 def _review_options(
-    target: ReviewTarget, mode: str, lenses: list[Lens], fail_on: str, applied: str | None, *, report: bool
+    target: ReviewTarget, mode: str, lenses: list[Lens], fail_on: str, *, report: bool
 ) -> dict[str, Any]:
     """What the run's first record says about the review, so that every reader and a resumed run know it."""
     return {
@@ -127,7 +127,6 @@ def _review_options(
         "lenses": [str(lens) for lens in lenses],
         "fail_on": fail_on,
         "report": report and mode == "full",
-        **({"apply": applied} if applied else {}),
     }
 
 

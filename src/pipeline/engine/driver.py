@@ -26,6 +26,7 @@ from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, stag
 from pipeline.engine.policy import ERROR_RETRY, decide_retry, quota_resets_after
 from pipeline.engine.ports import (
     RUNS,
+    AskAgent,
     Clock,
     Handler,
     Job,
@@ -36,6 +37,7 @@ from pipeline.engine.ports import (
     Waiting,
     WorkspaceError,
     Workspaces,
+    no_agent,
 )
 from pipeline.engine.records import (
     AnyRecord,
@@ -112,6 +114,7 @@ class Services:
     error_retry: Retry = ERROR_RETRY  # for transient errors, if the stage has no retry policy
     waits: bool = False  # whether this process stays until a used-up quota resets
     functions: Mapping[str, ExpressionFunction] = field(default_factory=dict)  # that plugins provide
+    ask_agent: AskAgent = no_agent  # for stages without an agent of their own
 
 
 def event_data(outcome: Outcome) -> dict[str, Any]:
@@ -346,7 +349,8 @@ class StageExecutor:
         def elapsed() -> float:
             return round(self._now() - began, 6)
 
-        return Job(stage, visit, attempt, state, self.services.store, emit, attach_prompt, elapsed)
+        services = self.services
+        return Job(stage, visit, attempt, state, services.store, emit, attach_prompt, elapsed, services.ask_agent)
 
     def _operations(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> list[Operation]:
         """Return what a stage changes and what plugins add, keeping their ledger lines for the next record."""

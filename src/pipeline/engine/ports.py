@@ -1,6 +1,6 @@
 """What the engine needs from outside: a journal, a mailbox, a clock, handlers, agents, programs and workspaces."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,11 +10,11 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from pipeline.engine.context import Context
 from pipeline.engine.outcome import ErrorKind as ErrorKind  # noqa: PLC0414 - part of the port of agents
-from pipeline.engine.outcome import Outcome, Status, Usage
+from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, Usage
 from pipeline.engine.records import AnyRecord
 from pipeline.engine.state import State, Workspace
 from pipeline.errors import AwfError, ExitCode
-from pipeline.language.model import Access, BaseStage
+from pipeline.language.model import Access, BaseStage, LlmStage
 
 RUNS = "runs"  # the directory of the store with a directory for each run
 OUTPUT_BYTES = 64 * 1024 * 1024
@@ -354,6 +354,25 @@ class Workspaces(Protocol):
         """Remove worktree and branch; without `force` only if the branch is merged."""
 
 
+class AgentQuestion(NamedTuple):
+    """What a stage without an agent of its own asks one."""
+
+    agent: LlmStage  # its access and its model
+    name: str  # of the agent in a script, and of the directory of its logs
+    number: int  # of the question within the visit, from 1
+    text: str
+    passing: str = ""  # the answer of a script without an entry
+
+
+async def no_agent(_job: "Job", _question: AgentQuestion) -> Outcome:
+    """Answer nothing: there is no agent to ask."""
+    reason = "there is no agent to ask"
+    return Outcome(status=Status.ERROR, reason=reason, failure=Failure(kind=FailureClass.AGENT, digest=reason))
+
+
+AskAgent = Callable[["Job", AgentQuestion], Awaitable[Outcome]]
+
+
 class Job(NamedTuple):
     """One attempt at one visit of a stage, and all that its handler may use."""
 
@@ -365,6 +384,7 @@ class Job(NamedTuple):
     emit: Callable[[dict[str, Any]], None]  # shows progress to listeners
     attach_prompt: Callable[[str], None]  # records the agent's prompt with the attempt
     elapsed: Callable[[], float] = lambda: 0.0  # seconds since the attempt started
+    ask_agent: AskAgent = no_agent  # given this job and a question
 
     @property
     def run_id(self) -> str:
@@ -389,7 +409,7 @@ class Job(NamedTuple):
     @property
     def directory(self) -> Path:
         """Where the stage works: the worktree, or the directory the run was started in."""
-        return self.workspace.path if self.workspace else self.state.cwd
+        return self.state.directory
 
     @property
     def variables(self) -> dict[str, str]:

@@ -159,6 +159,11 @@ class State(NamedTuple):
         return self.workflow.by_id[self.cursor.stage]
 
     @property
+    def directory(self) -> Path:
+        """Where the stages work: the run's worktree, or the directory it was started in."""
+        return self.workspace.path if self.workspace else self.cwd
+
+    @property
     def workspace(self) -> Workspace | None:
         """The run's own worktree at its latest commit, if it has one."""
         path = self.context.get(Key.WORKSPACE_PATH)

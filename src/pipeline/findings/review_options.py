@@ -1,7 +1,7 @@
 """What a run was asked to review, as its first record says."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from pipeline.engine.context import Key
@@ -26,13 +26,13 @@ class ReviewOptions:
     caller: str = "awf run"  # or COMMAND
     lenses: tuple[str, ...] = ()
     report: bool = False  # whether to write the Markdown report
-    apply: Literal["", "must", "all"] = ""  # what is fixed without asking
     fail_on: Literal["warn", "fail", "abort"] = "fail"  # the mildest verdict that makes the command fail
 
 
 def review_options(state: State) -> ReviewOptions:
     """What a run reviews. Without a given base it is that of the run's workspace, else the commit it started at."""
-    given: dict[str, Any] = state.options.get(OPTION) or {}
+    known = {item.name for item in fields(ReviewOptions)}
+    given = {name: value for name, value in (state.options.get(OPTION) or {}).items() if name in known}
     base = given.get("base") or state.context.get(Key.WORKSPACE_BASE) or state.head
     lists = {name: tuple(given.get(name) or ()) for name in ("paths", "lenses")}
     return ReviewOptions(**{"task": state.run_id, **given, "base": str(base), **lists})

@@ -10,6 +10,7 @@ from pipeline.engine.policy import quota_resets_after
 from pipeline.engine.ports import (
     AgentError,
     AgentEvent,
+    AgentQuestion,
     AgentRequest,
     AgentResult,
     AgentSession,
@@ -155,6 +156,19 @@ class LlmHandler:
         files = {name: request.artifacts / f"{name}.log" for name in ("stdout", "stderr")}
         logs = {name: job.relative_path(path) for name, path in files.items() if path.is_file()}
         return outcome.model_copy(update={"logs": logs})
+
+    async def ask(self, job: Job, question: AgentQuestion) -> Outcome:
+        """Put a question to an agent for a stage that has none of its own."""
+        stage = question.agent
+        choice = choose_model(stage, job.state.workflow.models, self._defaults.model, self._defaults.profiles)
+        backend = self._choose_backend(stage, choice.provider)
+        request = self._request(job, stage, choice, backend, question.text)._replace(
+            stage=question.name,
+            visit=question.number,
+            artifacts=job.artifacts / f"{question.name}-{question.number}",
+            passing=question.passing,
+        )
+        return judge_results(stage, [await self._ask(backend, request, job)], backend.name, duration=job.elapsed())
 
     def _prompt(self, job: Job, stage: LlmStage) -> str:
         parts = [stage.prompt] if stage.prompt is not None else [job.state.prompts[path] for path in stage.prompt_file]

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -361,9 +361,16 @@ class TriageStage(BaseStage):
     kind: Literal[StageKind.TRIAGE] = StageKind.TRIAGE
     apply: TriageTarget | None = None
     done: TriageTarget | None = None
-    route: Literal["each", "all", "file", "report", "ask"] = "each"
+    route: Literal["each", "all", "file", "must", "report", "ask"] = "each"
     tracker: str | None = None
     advisory: bool = False
+    validation: bool = False
+    model_profile: str | None = None
+
+    @property
+    def validator(self) -> LlmStage:
+        """The read-only agent that checks findings before all are acted on at once."""
+        return LlmStage(id=self.id, access=Access.READ_ONLY, model_profile=self.model_profile)
 
 
 class ParallelStage(BaseStage):
@@ -546,6 +553,15 @@ class Workflow(Element):
 def prompt_files(workflow: Workflow) -> list[str]:
     """The prompt files of all stages, sorted."""
     return sorted({path for stage in workflow.stages if isinstance(stage, LlmStage) for path in stage.prompt_file})
+
+
+def agent_stages(workflow: Workflow) -> Iterator[LlmStage]:
+    """The stages that ask an agent, the validators of triage stages among them."""
+    for stage in workflow.stages:
+        if isinstance(stage, LlmStage):
+            yield stage
+        elif isinstance(stage, TriageStage) and stage.validation:
+            yield stage.validator
 
 
 def is_review(stage: BaseStage) -> bool:

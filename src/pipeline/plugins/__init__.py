@@ -6,6 +6,7 @@ from pipeline.engine.outcome import ErrorKind, Failure, FailureClass, Outcome, S
 from pipeline.engine.ports import (
     AgentError,
     AgentEvent,
+    AgentQuestion,
     AgentRequest,
     AgentResult,
     AgentSession,
@@ -22,7 +23,7 @@ from pipeline.engine.ports import (
 from pipeline.engine.routing import ExpressionFunction
 from pipeline.engine.state import State
 from pipeline.language.diagnostics import Problem, Rule, error, warning
-from pipeline.language.model import BaseStage, StageKind, Workflow
+from pipeline.language.model import BaseStage, LlmStage, StageKind, Workflow
 from pipeline.plugins.hooks import hookimpl
 
 ENTRY_POINTS = "awf.plugins"  # the entry point group of installed plugins
@@ -31,6 +32,7 @@ __all__ = [
     "ENTRY_POINTS",
     "AgentError",
     "AgentEvent",
+    "AgentQuestion",
     "AgentRequest",
     "AgentResult",
     "AgentSession",
@@ -53,6 +55,7 @@ __all__ = [
     "Hold",
     "Job",
     "LedgerLine",
+    "LlmStage",
     "Operation",
     "Outcome",
     "Problem",

@@ -1,5 +1,6 @@
 """The dashboard as an application, and the server that `awf serve` runs: one address, with a token in it."""
 
+import asyncio
 import os
 import secrets
 import socket
@@ -90,6 +91,10 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
         await store.feed.open()
     yield
     await _close_feeds(app)
+    tasks = tuple(app.state.site.tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _close_feeds(app: Starlette) -> None:

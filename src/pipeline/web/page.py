@@ -1,8 +1,9 @@
 """What every page is made with: the site and store of a request, its form, the templates, and the error pages."""
 
+import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
+from anyio import from_thread
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import ImmutableMultiDict
@@ -91,6 +93,13 @@ class Site:
     user: str  # the name under which answers are given unless a form says another
     redactor: Redactor
     walks: dict[str, Any] = field(default_factory=dict)  # walk-throughs that are under way, by name
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)  # of agents that work for a page
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start work that ends with the server; to be called from the thread of a page."""
+        task = from_thread.run_sync(asyncio.create_task, work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
 
 
 def serve_stores(stores: Sequence[Path | RunStore], redactor: Redactor) -> dict[str, ServedStore]:

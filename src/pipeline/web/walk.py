@@ -7,10 +7,11 @@ files none: what was decided is left for the run, which does the rest when it co
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 from threading import Lock
 
 from starlette.exceptions import HTTPException
@@ -20,24 +21,30 @@ from starlette.routing import Route as Page
 
 from pipeline.app.findings.ledger import open_ledger
 from pipeline.app.findings.queries import ALL_STATES, FindingFilter
+from pipeline.app.findings.validation import open_validator
+from pipeline.app.settings import SettingsPaths, load_settings
 from pipeline.app.store import AlreadyAnswered
+from pipeline.app.wiring import Runtime
 from pipeline.errors import AwfError
 from pipeline.findings.excerpts import read_excerpts
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Actor, Finding, Severity
+from pipeline.findings.model import Actor, Finding, FindingId, Severity
+from pipeline.findings.review_options import review_options
 from pipeline.findings.trackers import TrackerChain, all_trackers
 from pipeline.findings.trackers.ticket import Filed, OpenTracker, TrackerContext
-from pipeline.findings.walk.machine import Fixes, Route, Walk
+from pipeline.findings.walk.machine import Fixes, Route, Step, Validation, Walk
 from pipeline.findings.walk.present import Question, read_markdown
 from pipeline.findings.walk.report import render_report
 from pipeline.findings.walk.session import Session, decision_events, is_settled, open_walk, pending_findings
 from pipeline.findings.walk.stage import decisions_answer
-from pipeline.language.model import TriageStage
+from pipeline.findings.walk.validation import Validate
+from pipeline.language.model import TriageStage, choose_model
 from pipeline.plugins.manager import PluginManager
 from pipeline.web.actions import resume_run
 from pipeline.web.page import (
     Form,
     ServedStore,
+    Site,
     current_site,
     current_store,
     current_user,
@@ -58,17 +65,20 @@ _MAX_WALKS = 20  # that are kept; the oldest is given up
 class BrowserWalk:
     """A walk that is answered by forms, one after another."""
 
-    def __init__(self, session: Session, run: RunSnapshot | None = None) -> None:
+    def __init__(
+        self, session: Session, site: Site, validate: Validate | None = None, run: RunSnapshot | None = None
+    ) -> None:
         self.run = run  # whose triage it is
         self.told: list[str] = []  # what was done since the last question
-        self.number = 1  # of the question: an answer to an earlier one is not taken
+        self.number = 0  # of the question: an answer to an earlier one is not taken
         self.report = ""
         self.problems: tuple[str, ...] = ()
-        self._session = session
+        self.question: Question | None = None
+        self.checking = 0  # findings that an agent is looking at
+        self._session, self._site, self._validate = session, site, validate
         session.tell = self.told.append
-        self._conversation = session.converse()
         self._lock = Lock()
-        self.question: Question | None = next(self._conversation, None)
+        self._advance()
 
     @property
     def walk(self) -> Walk:
@@ -76,7 +86,7 @@ class BrowserWalk:
         return self._session.walk
 
     def answer(self, key: str, number: int) -> bool:
-        """Answer the question with this number, and return whether that was the last one. Late answers are ignored."""
+        """Answer the question with this number, and return whether the walk is done. Late answers are ignored."""
         with self._lock:
             if self.question is None or number != self.number:
                 return False
@@ -84,12 +94,29 @@ class BrowserWalk:
             if option is None:
                 raise AwfError(f'unknown option "{key}"', help="go back and choose one of the buttons")
             self.told.clear()
-            self.number += 1
-            try:
-                self.question = self._conversation.send(option)
-            except StopIteration:
-                self.question = None
-            return self.question is None
+            self._session.answer(option)
+            self._advance()
+            return self.walk.step is Step.DONE
+
+    def _advance(self) -> None:
+        """Show the next question, or have an agent look at the findings before there is one."""
+        self.number += 1
+        self.question = self._session.advance()
+        findings = self._session.to_validate
+        self.checking = len(findings)
+        if findings:
+            self._site.start(self._check(findings))
+
+    async def _check(self, findings: Sequence[Finding]) -> None:
+        results: Mapping[FindingId, Validation] = {}  # what gets no result is not validated
+        try:
+            results = await self._validate(findings) if self._validate else {}
+        except (AwfError, OSError) as error:
+            self.told.append(f"The findings were not checked: {error}")
+        finally:
+            with self._lock:
+                self._session.record_validations(results)
+                self._advance()
 
 
 class LaterTickets(TrackerChain):
@@ -121,9 +148,14 @@ def start_walk(request: Request, form: Form) -> Response:
         route=None if route not in set(Route) else Route(route),
         wanted=_filter(form.get("severity", ""), form.get("file", "")).matches,
         advisory=bool(form.get("advisory")),
+        validates=bool(form.get("validate")),
         confirms=True,
     )
-    return _open(request, store, walk, chain)
+    validate = None
+    if walk.validates:
+        base = walk.ledger.last.base if walk.ledger.last else ""
+        validate = open_validator(store.root, _runtime(store), datetime.now(UTC), {}, base)
+    return _open(request, store, walk, chain, validate)
 
 
 def start_triage(request: Request, form: Form) -> Response:
@@ -142,9 +174,16 @@ def start_triage(request: Request, form: Form) -> Response:
         route=None if stage.route == "ask" else Route(stage.route),
         wanted=lambda finding: not is_settled(finding, run_id),
         advisory=stage.advisory,
+        validates=stage.validation,
     )
     del form
-    return _open(request, store, walk, chain, run)
+    validate = None
+    if walk.validates:
+        runtime, state = _runtime(store), run.state
+        settings, base = runtime.settings, review_options(state).base
+        choice = choose_model(stage.validator, state.workflow.models, settings.model_choice, settings.profiles)
+        validate = open_validator(state.directory, runtime, datetime.now(UTC), state.options, base, choice)
+    return _open(request, store, walk, chain, validate, run)
 
 
 def show_walk(request: Request) -> Response:
@@ -202,14 +241,28 @@ def _answer_run(request: Request, store: ServedStore, walk: "BrowserWalk", user:
     return RedirectResponse(url("s", store.name, "runs", state.run_id), 303)
 
 
+def _runtime(store: ServedStore) -> Runtime:
+    """What an agent needs that works for a page."""
+    loaded = load_settings(SettingsPaths.of(store.root, Path.home(), os.environ))
+    if loaded.problems:
+        names = " and ".join(f'"{source.name}"' for source, _ in loaded.problems)
+        raise AwfError(f"errors in the settings {names}", help="awf config shows them")
+    return Runtime(store=store.directory, environ=dict(os.environ), settings=loaded.settings)
+
+
 def _open(
-    request: Request, store: ServedStore, walk: Walk, chain: TrackerChain, run: RunSnapshot | None = None
+    request: Request,
+    store: ServedStore,
+    walk: Walk,
+    chain: TrackerChain,
+    validate: Validate | None,
+    run: RunSnapshot | None = None,
 ) -> Response:
-    site = current_site(request)
-    excerpts = partial(read_excerpts, root=store.root, redactor=site.redactor)
+    site, name = current_site(request), secrets.token_urlsafe(9)
+    excerpts = partial(read_excerpts, root=run.state.directory if run else store.root, redactor=site.redactor)
     session = Session(walk, lambda _line: None, chain, fixer=lambda _findings: Fixes(), excerpts=excerpts)
-    opened, name = BrowserWalk(session, run), secrets.token_urlsafe(9)
-    if opened.question is None:  # nothing to decide
+    opened = BrowserWalk(session, site, validate, run)
+    if opened.walk.step is Step.DONE:  # nothing to decide
         opened.report = render_report(opened.walk, FIX_COMMAND)
     site.walks[name] = opened
     while len(site.walks) > _MAX_WALKS:

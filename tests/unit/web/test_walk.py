@@ -1,7 +1,9 @@
 """Walk-throughs in the browser: of a store's findings, and for a run that waits at a triage stage."""
 
 import json
+import os
 import re
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -103,6 +105,66 @@ def test_the_rest_is_planned_first(browser: Browser, root: Path) -> None:
     choose(client, address, "rest")
     choose(client, address, "proceed")
     assert sorted(decided(root).values()) == [["acknowledge"], ["apply"], ["apply"], ["apply"]]
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The settings of a user, in a home of their own."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    file = tmp_path / "home/.config/awf/config.kdl"
+    file.parent.mkdir(parents=True)
+    return file
+
+
+def use_agent(settings: Path, script: str) -> None:
+    """Make a shell script the user's agent."""
+    program = settings.parent / "agent"
+    program.write_text(f"#!/bin/sh\n{script}")
+    program.chmod(0o755)
+    settings.write_text(f'backend "command"\nagent "command" {{ program "{program}" }}\n')
+
+
+def wait_for_plan(client: TestClient, address: str) -> str:
+    """The page of a walk once its findings are checked."""
+    deadline = time.monotonic() + LONGEST
+    while "http-equiv" in (page := client.get(address).text):
+        assert time.monotonic() < deadline
+    return page
+
+
+def test_findings_are_checked_before_the_rest_is_planned(browser: Browser, root: Path, settings: Path) -> None:
+    """While an agent looks, the page says so and loads itself again; then the plan has what was refused."""
+    refused = """grep -q 'line_2 ' && echo '{"validated": false, "reason": "no"}' || echo '{"validated": true}'\n"""
+    use_agent(settings, refused)
+    with browser() as client:
+        assert 'name="validate"' in client.get(WALK).text
+        address = start(client, validate="yes")
+        assert choose(client, address, "rest").headers["location"] == address
+        plan = wait_for_plan(client, address)
+        assert ("Applying (2):" in plan, "refused by the validator (1):" in plan) == (True, True)
+        choose(client, address, "proceed")
+    assert sorted(decided(root).values()) == [["apply"], ["apply"]]
+
+
+def test_a_server_that_stops_leaves_no_validator(browser: Browser, root: Path, settings: Path) -> None:
+    """The agent is stopped with it."""
+    use_agent(settings, f"echo $$ >{root}/pid\nexec sleep 1000\n")
+    with browser() as client:
+        address = start(client, route="all", validate="yes")
+        assert "http-equiv" in client.get(address).text
+        deadline = time.monotonic() + LONGEST
+        while not (root / "pid").exists() or not (root / "pid").read_text():
+            assert time.monotonic() < deadline
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((root / "pid").read_text()), 0)
+
+
+def test_a_validator_that_is_missing_is_an_error(browser: Browser, root: Path, settings: Path) -> None:
+    """It is reported before the first question."""
+    settings.write_text('backend "nobody"\n')
+    assert browser().post(WALK, data={"validate": "yes"}, headers=OURS).status_code == 409
+    assert decided(root) == {}
 
 
 def test_filters_and_routes(browser: Browser, root: Path) -> None:

@@ -6,25 +6,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pipeline.app.read_only import ReadOnlyGuard, Watched
 from pipeline.app.store import process_label
 from pipeline.app.wiring import Runtime, SystemClock
 from pipeline.backends.environment import child_environment
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.select import BackendSelector
-from pipeline.engine.ports import AgentRequest, AgentStatus, Backend, RequestLimits
-from pipeline.language.model import Access
+from pipeline.engine.outcome import Outcome
+from pipeline.engine.ports import AgentRequest, Backend, RequestLimits
+from pipeline.findings.git import TreeSnapshots
+from pipeline.handlers.llm import judge_results
+from pipeline.language.model import Access, LlmStage, ModelChoice
 from pipeline.plugins.manager import PluginManager
 
 _SECONDS = 1800.0
 _IDLE_SECONDS = 900.0
-
-
-@dataclass(frozen=True, slots=True)
-class AgentReply:
-    """What an agent answered, or why it did not."""
-
-    text: str = ""
-    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +32,15 @@ class FindingsAgent:
     root: Path
     folder: Path
     runtime: Runtime
+    choice: ModelChoice
+    guard: ReadOnlyGuard
 
-    async def ask(self, prompt: str, name: str, visit: int, access: Access = Access.READ_ONLY) -> AgentReply:
-        """Ask the agent. `name` is the directory of the question."""
+    async def ask(
+        self, prompt: str, name: str, visit: int, access: Access = Access.READ_ONLY, passing: str = ""
+    ) -> Outcome:
+        """Ask the agent. `name` is the directory of the question, `passing` the answer of a script without an entry."""
         folder, redact, settings = self.folder / name, self.runtime.redactor.text, self.runtime.settings
-        choice, limits = settings.model_choice, settings.limits
+        choice, limits = self.choice, settings.limits
         names = (*self.backend.variables(choice.provider), *settings.environment)
         request = AgentRequest(
             stage=self.stage,
@@ -49,6 +49,7 @@ class FindingsAgent:
             prompt=prompt,
             cwd=self.root,
             artifacts=folder.absolute(),
+            passing=passing,
             model=choice.model,
             provider=choice.provider,
             reasoning_effort=choice.reasoning_effort,
@@ -58,26 +59,36 @@ class FindingsAgent:
         )
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "question.md").write_text(redact(prompt), encoding="utf-8", errors="replace")
-        result = await self.backend.run(request, lambda _event: None)
-        answer = redact(result.text)
-        (folder / "answer.md").write_text(answer, encoding="utf-8", errors="replace")
-        if result.status is AgentStatus.OK:
-            return AgentReply(answer)
-        error = f"{result.error.kind}: {result.error.message}" if result.error else f"it ended with {result.status}"
-        return AgentReply(error=redact(error))
+        # A person may edit the checkout meanwhile, so that nothing in it is put back.
+        who = Watched(self.root, self.folder.name, self.stage, visit, writes=access is Access.CODING, undoes=False)
+        with self.guard.watch(who) as reader:
+            result = await self.backend.run(request, lambda _event: None)
+        (folder / "answer.md").write_text(redact(result.text), encoding="utf-8", errors="replace")
+        outcome = reader.judge(judge_results(LlmStage(id=self.stage, access=access), [result], self.backend.name))
+        return outcome.model_copy(update={"response": redact(outcome.response), "reason": redact(outcome.reason)})
 
 
 def open_agent(
-    stage: str, folder: str, root: Path, runtime: Runtime, now: datetime, options: Mapping[str, Any]
+    stage: str,
+    folder: str,
+    root: Path,
+    runtime: Runtime,
+    now: datetime,
+    options: Mapping[str, Any],
+    choice: ModelChoice | None = None,
 ) -> FindingsAgent:
     """The agent that the options name, else the one that a run would use. Raises AwfError if it cannot be used.
 
-    What it is asked and answers is kept in `folder` of the store.
+    Its model is that of the settings unless one is chosen. What it is asked and answers is kept in `folder` of the
+    store.
     """
+    choice = choice or runtime.settings.model_choice
     plugins = PluginManager(SystemClock().now, redactor=runtime.redactor)
     plugins.load_installed()
     label = process_label(runtime.store, stage)
     processes = LocalProcesses(label, redactor=runtime.redactor)
     backends = BackendSelector(options, processes, plugins.agent_backends(), runtime.settings, runtime.environ, label)
-    backend = backends.get(backends.default_name(runtime.settings.model_choice.provider))
-    return FindingsAgent(stage, backend, root, runtime.store / folder / now.strftime("%Y%m%dT%H%M%S.%fZ"), runtime)
+    backend = backends.get(backends.default_name(choice.provider))
+    guard = ReadOnlyGuard(runtime.environ, TreeSnapshots(runtime.environ, runtime.store))
+    logs = runtime.store / folder / now.strftime("%Y%m%dT%H%M%S.%fZ")
+    return FindingsAgent(stage, backend, root, logs, runtime, choice, guard)

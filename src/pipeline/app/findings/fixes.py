@@ -53,9 +53,9 @@ async def apply_fixes(
     if not findings:
         return FixResult(decided_walk(ledger, ()), problems)
     agent = open_agent(STAGE, "fixes", repository.root, runtime, now, options)
-    reply = await agent.ask(fixer_prompt(findings, ledger.members), "all", 1, Access.CODING)
-    error = f"the fixer gave no answer: {reply.error}" if reply.error else ""
-    fixes = read_fixes(findings, reply.text, error)
+    outcome = await agent.ask(fixer_prompt(findings, ledger.members), "all", 1, Access.CODING)
+    error = f"the fixer gave no answer: {outcome.reason}" if outcome.failure else ""
+    fixes = read_fixes(findings, outcome.response, error)
     with open_ledger(runtime.store, repository, now) as opened:
         accepted = {finding.id for finding in accepted_findings(opened.ledger)}
         decision = Decision(at=opened.at, action=Action.APPLY, by=Actor.USER)

@@ -77,10 +77,10 @@ class RevalidationResult:
 
 async def ask_reviewer(reviewer: FindingsAgent, finding: Finding, check: CodeCheck, visit: int) -> Ruling:
     """The ruling that follows from a reviewer's answer."""
-    reply = await reviewer.ask(build_question(finding, check), finding.id, visit)
-    if reply.error:
-        return Ruling(finding, check, f"{check}; the reviewer gave no answer: {reply.error}", unanswered=True)
-    return rule_by_reviewer(finding, check, reviewer.backend.name, reply.text)
+    outcome = await reviewer.ask(build_question(finding, check), finding.id, visit)
+    if outcome.failure:
+        return Ruling(finding, check, f"{check}; the reviewer gave no answer: {outcome.reason}", unanswered=True)
+    return rule_by_reviewer(finding, check, reviewer.backend.name, outcome.response)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,28 +1,37 @@
-"""Checking findings against the present code before fixes are applied in bulk."""
+"""Validation of findings outside of a run."""
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
 
-from pipeline.app.findings.agent import FindingsAgent
+from pipeline.app.findings.agent import open_agent
+from pipeline.app.wiring import Runtime
 from pipeline.findings.model import Finding, FindingId
-from pipeline.findings.walk.machine import NOT_VALIDATED, Validation
-from pipeline.findings.walk.validation import build_validation_question, read_validation
-
-STAGE = "validate"  # the name of the agent in a script; its visits are the findings in the order they are asked about
-_AT_ONCE = 4
+from pipeline.findings.walk.machine import Validation
+from pipeline.findings.walk.validation import VALIDATE, VALIDATED, Validate, validate_findings
+from pipeline.language.model import ModelChoice
 
 
-def validate_findings(findings: Sequence[Finding], agent: FindingsAgent, base: str = "") -> dict[FindingId, Validation]:
-    """Ask a read-only agent about each finding, a few at once. One that gives no answer has validated nothing."""
+def open_validator(
+    root: Path,
+    runtime: Runtime,
+    now: datetime,
+    options: Mapping[str, Any],
+    base: str,
+    choice: ModelChoice | None = None,
+) -> Validate:
+    """Return what asks the agent that the options name, else the one that a run would use.
 
-    async def ask_all() -> list[Validation]:
-        limit = asyncio.Semaphore(_AT_ONCE)
+    `base` is the commit that the reviewed change started from. Raises AwfError if the agent cannot be used.
+    """
+    agent = open_agent(VALIDATE, "validations", root, runtime, now, options, choice)
 
-        async def ask(visit: int, finding: Finding) -> Validation:
-            async with limit:
-                reply = await agent.ask(build_validation_question(finding, base), finding.id, visit)
-            return NOT_VALIDATED if reply.error else read_validation(reply.text)
+    async def ask(number: int, finding: Finding, question: str) -> str:
+        outcome = await agent.ask(question, finding.id, number, passing=VALIDATED)
+        return "" if outcome.failure else outcome.response
 
-        return await asyncio.gather(*(ask(visit, finding) for visit, finding in enumerate(findings, 1)))
+    async def validate(findings: Sequence[Finding]) -> Mapping[FindingId, Validation]:
+        return await validate_findings(findings, base, ask)
 
-    return dict(zip((finding.id for finding in findings), asyncio.run(ask_all()), strict=True))
+    return validate

@@ -48,7 +48,6 @@ from pipeline.findings.walk.present import Question
 from pipeline.findings.walk.report import render_report, report_data
 from pipeline.findings.walk.session import (
     Session,
-    Validator,
     decision_events,
     fix_events,
     open_walk,
@@ -56,6 +55,7 @@ from pipeline.findings.walk.session import (
     safe_findings,
 )
 from pipeline.findings.walk.stage import RecordedAnswers
+from pipeline.findings.walk.validation import Validate
 from pipeline.plugins.manager import PluginManager
 from pipeline.redaction import redactor_of
 from pipeline.text import plural
@@ -121,7 +121,7 @@ class AnswerFile:
     type=click.Choice([*map(str, Route), _ASK]),
     default=str(Route.EACH),
     show_default=True,
-    help="One by one, all as recommended, a ticket for each, only the report, or ask which.",
+    help="One by one, all as recommended, what must be fixed, a ticket for each, only the report, or ask which.",
 )
 @click.option("--validate", is_flag=True, help="Let a read-only agent check findings before all are applied at once.")
 @click.option("--backend", help="The agent that validates. [default: the one that a run would use]")
@@ -190,10 +190,8 @@ def command(
     )
     excerpts = partial(read_excerpts, root=repository.root, redactor=redactor_of(os.environ))
     session = Session(walk, person.tell, chain, fix, excerpts)
-    if validate:
-        options = read_agent_options(backend or ("command" if agent_command else None), script, agent_command)
-        session.validator = _validator(source, ledger, options)
-    _run(session, person.choose)
+    options = read_agent_options(backend or ("command" if agent_command else None), script, agent_command)
+    _run(session, person.choose, _validator(source, ledger, options) if validate else None)
     print_problems(_record(session.walk, source))
     if as_json:
         print_json(report_data(session.walk, FIX_COMMAND))
@@ -203,21 +201,20 @@ def command(
         print_problems((f"{plural(recorded.remaining, 'answer')} left over: fewer questions were asked",))
 
 
-def _validator(source: FindingsSource, ledger: Ledger, options: Mapping[str, Any]) -> Validator:
+def _validator(source: FindingsSource, ledger: Ledger, options: Mapping[str, Any]) -> Validate:
     """What asks the agent that the options name, or the one that a run would use."""
-    from pipeline.app.findings.agent import open_agent  # noqa: PLC0415 - agents take 0.3 s to load
-    from pipeline.app.findings.validation import STAGE, validate_findings  # noqa: PLC0415 - as above
+    from pipeline.app.findings.validation import open_validator  # noqa: PLC0415 - agents take 0.3 s to load
     from pipeline.app.wiring import Runtime  # noqa: PLC0415 - as above
 
     runtime = Runtime(store=source.store, environ=dict(os.environ), settings=current_settings())
-    agent = open_agent(STAGE, "validations", source.repository.root, runtime, utc_now(), options)
-    return partial(validate_findings, agent=agent, base=ledger.last.base if ledger.last else "")
+    base = ledger.last.base if ledger.last else ""
+    return open_validator(source.repository.root, runtime, utc_now(), options, base)
 
 
-def _run(session: Session, choose: Callable[[Question], OptionKey]) -> None:
+def _run(session: Session, choose: Callable[[Question], OptionKey], validate: Validate | None) -> None:
     """Let a person decide; if they stop before the end, say what that means."""
     try:
-        session.run(choose)
+        session.run(choose, validate)
     except (KeyboardInterrupt, AwfError):
         click.echo("\nStopped: every decision is discarded, and nothing was recorded.", err=True)
         if session.walk.step is Step.FIXING:

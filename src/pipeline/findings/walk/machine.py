@@ -34,6 +34,7 @@ class Route(StrEnum):
 
     EACH = "each"  # one by one
     ALL = "all"  # all at once, as recommended
+    MUST = "must"  # what must be fixed, all at once, whatever is recommended
     FILE = "file"  # a ticket for each, and no fix
     REPORT = "report"  # nothing is done
 
@@ -140,6 +141,7 @@ class Walk:
     decisions: Mapping[FindingId, Decision] = field(default_factory=dict)  # in the order in which they were made
     validations: Mapping[FindingId, Validation] = field(default_factory=dict)
     dropped: Mapping[FindingId, str] = field(default_factory=dict)  # refused by the validator, with the reason
+    unvalidated: frozenset[FindingId] = frozenset()  # acted on in bulk although the validator did not look at them
     plan: tuple[tuple[WalkItem, Action], ...] = ()  # agreed to, and not yet carried out
     tickets: tuple[TicketAttempt, ...] = ()
     fixes: Fixes = Fixes()
@@ -263,8 +265,9 @@ def answer(walk: Walk, key: str) -> Walk:
         case Reply.PROCEED if walk.step is Step.CONFIRMING:
             return replace(walk, step=Step.FILING, confirms=False)
         case Reply.PROCEED:
-            agreed = replace(walk, plan=plan(walk), dropped=refusals(walk), position=len(walk.items))
-            return _carry_out(agreed)
+            unvalidated = frozenset(item.finding.id for item in walk.remaining if is_unvalidated(walk, item))
+            agreed = replace(walk, plan=plan(walk), dropped=refusals(walk), unvalidated=unvalidated)
+            return _carry_out(replace(agreed, position=len(walk.items)))
 
 
 def record_ticket(walk: Walk, result: Filed | TicketFailed) -> Walk:
@@ -377,5 +380,5 @@ def _carry_out(walk: Walk) -> Walk:
 
 
 def _planned_action(walk: Walk, item: WalkItem) -> Action:
-    wanted = Action.DEFER if walk.route is Route.FILE else item.recommended
-    return available_action(wanted, item, walk.trackers)
+    bulk = {Route.FILE: Action.DEFER, Route.MUST: Action.APPLY}
+    return available_action(bulk.get(walk.route, item.recommended), item, walk.trackers)

@@ -109,6 +109,7 @@ def question(walk: Walk) -> Question:
         case Step.PREVIEWING:
             purpose = {
                 Route.ALL: "apply the plan above",
+                Route.MUST: "apply the plan above",
                 Route.FILE: "file the tickets above",
                 Route.EACH: "resolve the remaining findings above",
             }

@@ -9,7 +9,7 @@ from pipeline.findings.ledger import Ledger
 from pipeline.findings.merge import passes
 from pipeline.findings.model import AutofixClass, Finding, FindingState
 from pipeline.findings.verdicts import Readiness, verdicts
-from pipeline.findings.walk.machine import NOT_VALIDATED, UNTRACKED, Action, Walk, WalkItem
+from pipeline.findings.walk.machine import UNTRACKED, Action, Walk, WalkItem
 from pipeline.findings.walk.present import DONE, location, one_line, title
 
 _MAX_NOTE = 300  # characters
@@ -84,7 +84,7 @@ def _entry(item: WalkItem, walk: Walk) -> dict[str, Any]:
         note = "the fix failed" if id in walk.fixes.failed else location(item.finding, all_lines=True)
         if id not in walk.fixes.made and id not in walk.fixes.failed:
             bucket = _ACCEPTED
-    if walk.validations.get(id) is NOT_VALIDATED and id not in walk.dropped:
+    if id in walk.unvalidated and id not in walk.dropped:
         note = ", ".join(filter(None, (note, "not validated")))
     return {
         "id": id,

@@ -1,6 +1,7 @@
 """A walk with its effects: findings are read from the ledger, tickets filed, fixes made, decisions recorded."""
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +15,16 @@ from pipeline.findings.fix_prompt import Members, findings_section
 from pipeline.findings.formats import FORMATS
 from pipeline.findings.ledger import Ledger, open_findings
 from pipeline.findings.merge import passes
-from pipeline.findings.model import AutofixClass, Decision, Finding, FindingId, FindingState, FixAttempt, RawFinding
+from pipeline.findings.model import (
+    AutofixClass,
+    Decision,
+    Finding,
+    FindingId,
+    FindingState,
+    FixAttempt,
+    Gate,
+    RawFinding,
+)
 from pipeline.findings.scales import P_LEVEL
 from pipeline.findings.trackers import TrackerChain
 from pipeline.findings.trackers.ticket import NO_TRACKER, TrackerStatus
@@ -30,6 +40,7 @@ from pipeline.findings.walk.machine import (
     WalkItem,
     answer,
     begin,
+    choices,
     findings_to_validate,
     recommend,
     record_fallback,
@@ -38,6 +49,7 @@ from pipeline.findings.walk.machine import (
     record_validations,
 )
 from pipeline.findings.walk.present import Question, confirmation, details, question, skip_reason
+from pipeline.findings.walk.validation import Validate
 
 TASK = "Fix all findings listed below, in one go. They were accepted by a person; change nothing else."
 _MAX_PROMPT = 100_000  # characters of the findings
@@ -46,8 +58,6 @@ _NEAR = 3  # lines by which two reports of one defect may differ
 
 Fixer = Callable[[Sequence[Finding]], Fixes]
 """Makes fixes, all in one go."""
-Validator = Callable[[Sequence[Finding]], Mapping[FindingId, Validation]]
-"""Says about findings, by their ids, whether they hold."""
 
 
 @dataclass(slots=True)
@@ -59,35 +69,49 @@ class Session:
     trackers: TrackerChain
     fixer: Fixer
     excerpts: Callable[[Finding], Sequence[Excerpt]] = lambda _finding: ()  # the code that a finding is about
-    validator: Validator = lambda _findings: {}
 
-    def run(self, choose: Callable[[Question], OptionKey]) -> Walk:
-        """Put every question to `choose` until the walk is done."""
-        conversation = self.converse()
-        try:
-            asked = next(conversation)
-            while True:
-                asked = conversation.send(choose(asked))
-        except StopIteration:
-            return self.walk
-
-    def converse(self) -> Generator[Question, OptionKey, None]:
-        """Yield every question, and be sent its answer; everything else is done on the way."""
+    def run(self, choose: Callable[[Question], OptionKey], validate: Validate | None = None) -> Walk:
+        """Put every question to `choose` until the walk is done; a walk that validates needs `validate`."""
         while self.walk.step is not Step.DONE:
-            before = self.walk
+            if asked := self.advance():
+                self.answer(choose(asked))
+            elif findings := self.to_validate:
+                self.record_validations(asyncio.run(validate(findings)) if validate else {})
+        return self.walk
+
+    def advance(self) -> Question | None:
+        """File tickets and make fixes, then return the next question; None if there is none.
+
+        In that case the walk is done, or waits for the validation of `to_validate`.
+        """
+        while not choices(before := self.walk):
             match before.step:
                 case Step.FILING:
                     self.walk = record_ticket(before, self.trackers.file(before.item.finding))
                 case Step.FALLING_BACK:
                     self.trackers.fall_back()
                     self.walk = record_fallback(before, self.trackers.status())
-                case Step.VALIDATING:
-                    self.walk = record_validations(before, self.validator(findings_to_validate(before)))
                 case Step.FIXING:
                     self.walk = record_fixes(before, self.fixer(before.accepted))
                 case _:
-                    self.walk = answer(before, (yield self._question(before)))
+                    return None
             self._confirm(before)
+        return self._question(before)
+
+    def answer(self, key: OptionKey) -> None:
+        """Answer the question with the key of an option."""
+        before = self.walk
+        self.walk = answer(before, key)
+        self._confirm(before)
+
+    @property
+    def to_validate(self) -> tuple[Finding, ...]:
+        """The findings that a validator must look at before the walk continues."""
+        return findings_to_validate(self.walk) if self.walk.step is Step.VALIDATING else ()
+
+    def record_validations(self, results: Mapping[FindingId, Validation]) -> None:
+        """Continue with what a validator said, by the ids of the findings."""
+        self.walk = record_validations(self.walk, results)
 
     def _question(self, walk: Walk) -> Question:
         asked = question(walk)
@@ -127,6 +151,8 @@ def open_walk(
     No tracker is looked for if there is nothing to decide.
     """
     findings = pending_findings(filter(wanted, open_findings(ledger)), advisory=advisory)
+    if route is Route.MUST:
+        findings = [finding for finding in findings if finding.gate.value is Gate.MUST]
     status = trackers.status() if findings else NO_TRACKER
     returns = read_artifacts(artifacts, findings) if artifacts else {}
     items = tuple(_item(finding, ledger, status, artifacts, returns) for finding in findings)

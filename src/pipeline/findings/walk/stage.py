@@ -3,27 +3,27 @@
 Decisions are recorded with the stage. If a triage is stopped before its end nothing was decided; filed tickets stay.
 """
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pipeline.engine.outcome import Outcome, Status, StatusSource
-from pipeline.engine.ports import HumanAnswer, Job, Mailbox, Waiting
+from pipeline.engine.outcome import Outcome, Status, StatusSource, Usage
+from pipeline.engine.ports import AgentQuestion, HumanAnswer, Job, Mailbox, Waiting
 from pipeline.errors import AwfError
 from pipeline.findings.excerpts import read_excerpts
-from pipeline.findings.model import Actor, Decision, FindingId, Gate
+from pipeline.findings.model import Actor, Decision, Finding, FindingId
 from pipeline.findings.plugin import ReviewKey
 from pipeline.findings.review_options import review_options
 from pipeline.findings.trackers import TrackerChain, all_trackers
 from pipeline.findings.trackers.ticket import OpenTracker, TrackerContext
-from pipeline.findings.walk.machine import Action, Fixes, OptionKey, Reply, Route, Walk
+from pipeline.findings.walk.machine import Action, Fixes, OptionKey, Reply, Route, Validation, Walk
 from pipeline.findings.walk.present import Question, one_line, parse_choice
 from pipeline.findings.walk.report import render_report, report_data
-from pipeline.findings.walk.session import Session, decision_events, is_settled, open_walk, pending_findings
-from pipeline.language.model import TriageStage
+from pipeline.findings.walk.session import Session, decision_events, is_settled, open_walk
+from pipeline.findings.walk.validation import VALIDATE, VALIDATED, Validate, validate_findings
+from pipeline.language.model import LlmStage, TriageStage
 from pipeline.redaction import redactor_of
 from pipeline.text import plural
 
@@ -141,35 +141,22 @@ class TriageHandler:
 
     async def run(self, job: Job) -> Outcome | Waiting:
         """Ask until everything is decided; the outcome says whether there is something to fix."""
-        if review_options(job.state).apply == "must":
-            return self._apply_musts()
         try:
             return await self._triage(job)
         except AwfError as error:  # an answer that fits no question
             help = f"; {error.help}" if error.help else ""
             return Outcome(status=Status.ERROR, reason=f"{error.message}{help}")
 
-    def _apply_musts(self) -> Outcome:
-        """Choose what must be fixed, without asking: the run was started so."""
-        findings = [one for one in pending_findings(self.findings.ledger()) if one.gate.value is Gate.MUST]
-        ids = [str(finding.id) for finding in findings]
-        return Outcome(
-            status=Status.SUCCESS,
-            source=StatusSource.OVERRIDE,
-            reason=f"{plural(len(ids), 'finding')} must be fixed",
-            updates={ReviewKey.CHOSEN: ids} if ids else {},
-            preferred_label="apply" if ids else "done",
-        )
-
     async def _triage(self, job: Job) -> Outcome | Waiting:
         given = (job.state.options.get("answers") or {}).get(job.stage.id, ())
         recorded = RecordedAnswers(answers_for_visit(given, job.visit))
         left = self.mailbox.answer(job.run_id, job.stage.id, job.visit) if self.mailbox else None
         decided = read_decisions(left)
-        panel = Panel(decided, recorded, bool(job.state.options.get("auto_approve")), self.people)
-        context = TrackerContext(job.directory, job.store, self.environ)
         stage = job.stage
         assert isinstance(stage, TriageStage)  # noqa: S101 - the stage of this handler
+        approves = stage.route == "must" or bool(job.state.options.get("auto_approve"))
+        panel = Panel(decided, recorded, approves, self.people)
+        context = TrackerContext(job.directory, job.store, self.environ)
         chain = TrackerChain(context, stage.tracker or "", all_trackers(self.trackers()))
         walk = open_walk(
             self.findings.ledger(),
@@ -177,12 +164,14 @@ class TriageHandler:
             route=Route.EACH if decided else None if stage.route == "ask" else Route(stage.route),
             wanted=lambda finding: finding.id in decided if decided else not is_settled(finding, job.run_id),
             advisory=stage.advisory,
+            validates=stage.validation,
             # Who answers beforehand cannot know a tracker's name.
             confirms=not (decided or recorded.words or panel.auto_approve),
         )
         excerpts = partial(read_excerpts, root=job.directory, redactor=redactor_of(self.environ))
         session = Session(walk, panel.tell, chain, fixer=lambda _findings: Fixes(), excerpts=excerpts)
-        if not await _decide(session, panel):
+        validator = JobValidator(job, stage.validator)
+        if not await _decide(session, panel, validator.validate):
             return Waiting()
         walk = session.walk
         by = Actor.ORCHESTRATOR if panel.source is StatusSource.OVERRIDE else Actor.USER
@@ -194,27 +183,55 @@ class TriageHandler:
             not (isinstance(report, dict) and (report.get("findingIds") or report.get("stageId") in asked))
             for report in reports
         )
-        return _outcome(walk, panel.source, unused=recorded.remaining, prose=prose)
+        outcome = _outcome(walk, panel.source, unused=recorded.remaining, prose=prose)
+        return outcome.model_copy(update={"usage": validator.usage, "notes": (*outcome.notes, *validator.problems)})
 
 
-async def _decide(session: Session, panel: Panel) -> bool:
+@dataclass(slots=True)
+class JobValidator:
+    """Validates findings with an agent of the run, and adds up what that cost."""
+
+    job: Job
+    agent: LlmStage
+    usage: Usage | None = None
+    problems: dict[str, None] = field(default_factory=dict)  # why an agent gave no answer, each once
+
+    async def validate(self, findings: Sequence[Finding]) -> Mapping[FindingId, Validation]:
+        """Ask about each finding."""
+        return await validate_findings(findings, review_options(self.job.state).base, self._ask)
+
+    async def _ask(self, number: int, _finding: Finding, text: str) -> str:
+        question = AgentQuestion(self.agent, VALIDATE, number, text, VALIDATED)
+        outcome = await self.job.ask_agent(self.job, question)
+        if outcome.usage:
+            self.usage = self.usage.plus(outcome.usage) if self.usage else outcome.usage
+        if outcome.failure:
+            self.problems[f"not validated: {outcome.reason}"] = None
+            return ""
+        return outcome.response
+
+
+async def _decide(session: Session, panel: Panel, validate: Validate) -> bool:
     """Put every question to the panel; False if nobody answers one."""
-    conversation = session.converse()
+    decided = False
     try:
-        question = next(conversation)
-        while (key := await panel.choose(question)) is not None:
-            question = conversation.send(key)
-    except StopIteration:
-        return True
-    except asyncio.CancelledError:
-        _tell_discarded(session, panel)
-        raise
-    else:
-        _tell_discarded(session, panel)
-        return False
+        while not decided:
+            if question := session.advance():
+                key = await panel.choose(question)
+                if key is None:
+                    break
+                session.answer(key)
+            elif findings := session.to_validate:
+                panel.tell(f"Checking {plural(len(findings), 'finding')} against the code...")
+                session.record_validations(await validate(findings))
+            else:
+                decided = True
     finally:
+        if not decided:
+            _tell_discarded(session, panel)
         for person in panel.people:
             person.leave()
+    return decided
 
 
 def _tell_discarded(session: Session, panel: Panel) -> None:

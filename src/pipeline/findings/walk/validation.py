@@ -1,12 +1,36 @@
-"""What a validator is asked about a finding before fixes are applied in bulk, and what it answers."""
+"""A read-only agent checks findings against the present code before they are acted on in bulk."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any
 
 from pipeline.findings.formats.answer import find_values
-from pipeline.findings.model import Finding
+from pipeline.findings.model import Finding, FindingId
 from pipeline.findings.revalidate import quote_finding
 from pipeline.findings.walk.machine import NOT_VALIDATED, Validation
 from pipeline.findings.walk.present import one_line
 
+VALIDATE = "validate"  # the validator's name in a script; its visits are the findings, in order
+VALIDATED = '{"validated": true, "reason": "not checked: the script has no entry"}'  # its answer without an entry
+_AT_ONCE = 4
 _MAX_REASON = 300  # characters
+
+Validate = Callable[[Sequence[Finding]], Coroutine[Any, Any, Mapping[FindingId, Validation]]]
+"""Says about findings, by their ids, whether they hold."""
+AskValidator = Callable[[int, Finding, str], Awaitable[str]]
+"""Puts a question about a finding to an agent, given its number from 1; the answer is empty if there is none."""
+
+
+async def validate_findings(findings: Sequence[Finding], base: str, ask: AskValidator) -> dict[FindingId, Validation]:
+    """Ask about each finding, a few at once. One that gets no readable answer is not validated."""
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def check(number: int, finding: Finding) -> Validation:
+        async with limit:
+            return read_validation(await ask(number, finding, build_validation_question(finding, base)))
+
+    checks = [check(number, finding) for number, finding in enumerate(findings, 1)]
+    return dict(zip((finding.id for finding in findings), await asyncio.gather(*checks), strict=True))
 
 
 def build_validation_question(finding: Finding, base: str = "") -> str:

@@ -14,6 +14,7 @@ from pipeline.language.model import (
     ParallelStage,
     StageKind,
     ToolStage,
+    TriageStage,
     Workflow,
     WorkspaceStage,
     may_write,
@@ -95,7 +96,11 @@ def unknown_profile(workflow: Workflow) -> Iterator[Problem]:
     """A stage uses a model profile that is not declared."""
     names = [profile.name for profile in workflow.models.profiles]
     for stage in workflow.stages:
-        if isinstance(stage, LlmStage) and stage.model_profile is not None and stage.model_profile not in names:
+        if (
+            isinstance(stage, LlmStage | TriageStage)
+            and stage.model_profile is not None
+            and stage.model_profile not in names
+        ):
             message = f'unknown model profile "{stage.model_profile}" in stage "{stage.id}"'
             help = did_you_mean(stage.model_profile, names) or 'declare it: models { profile "name" }'
             yield Problem(stage.spans.of("model_profile"), message, help, stage.id)

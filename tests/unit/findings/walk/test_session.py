@@ -1,6 +1,7 @@
 """A walk with its effects: opened from a ledger, driven by answers, with trackers, a validator and a fixer."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from pipeline.errors import AwfError
 from pipeline.findings.events import LinkAdded
 from pipeline.findings.formats import FORMATS
 from pipeline.findings.ledger import DUPLICATE_OF, Ledger
-from pipeline.findings.model import Finding, Link, Location, RawFinding
+from pipeline.findings.model import Finding, FindingId, Link, Location, RawFinding
 from pipeline.findings.trackers import TrackerChain
 from pipeline.findings.trackers.ticket import Filed, TicketFailed, TrackerContext
 from pipeline.findings.walk.machine import Fixes, OptionKey, Route, Validation, WalkItem
@@ -59,14 +60,13 @@ class FakeTracker:
 
 
 def session(person: Person, **how: Any) -> Session:
-    """A session with two trackers, of which the first is down, and a validator that refuses the second finding."""
+    """A session with two trackers, of which the first is down."""
     opened = {"linear": lambda _context: FakeTracker("Linear", works=False), "paper": lambda _: FakeTracker("Paper")}
     return Session(
         walk_of(ONE, TWO, trackers=LINEAR, **how),
         person.told.append,
         TrackerChain(TrackerContext(Path(), Path(), {}), trackers=opened),
         fixer=lambda queue: Fixes(frozenset(one.id for one in queue)),
-        validator=lambda found: {one.id: Validation(one.number == 1, "no") for one in found},
     )
 
 
@@ -90,8 +90,12 @@ def test_a_plan_confirms_only_its_tickets() -> None:
 
 def test_a_validator_is_asked_if_there_is_one() -> None:
     """What it refuses is dropped."""
+
+    async def refuse_second(found: Sequence[Finding]) -> dict[FindingId, Validation]:
+        return {one.id: Validation(one.number == 1, "no") for one in found}
+
     person = Person(["rest", "proceed"])
-    assert list(session(person, validates=True).run(person.choose).dropped) == [TWO.id]
+    assert list(session(person, validates=True).run(person.choose, refuse_second).dropped) == [TWO.id]
 
 
 def test_an_interruption_leaves_the_tickets() -> None:
