@@ -240,6 +240,30 @@ def test_a_scope_limits_the_change(review: Reviewing, project: Path) -> None:
     assert "outside the repository" in review.error("--scope", "..")
 
 
+def test_a_review_of_a_scope_says_nothing_about_the_rest(review: Reviewing, project: Path) -> None:
+    """A finding outside stays open and is not taken for absent; one inside that is not reported again is."""
+    inside = item("Fresh is never read", file="pkg/new.py", line=1, evidence=["fresh = True"])
+    review(correctness=found(item(), inside))
+    code, result = review("--scope", "pkg")
+    assert (code, result["findings"]) == (0, [])
+    history = {}
+    for row in review.findings("--state", "open"):
+        shown = json.loads(review.awf("findings", "show", row["id"], "--json", cwd=project).stdout)
+        history[row["file"]] = [one["what"] for one in shown["history"]]
+    assert history == {"a.py": ["raised"], "pkg/new.py": ["raised", "absent"]}
+
+
+def test_a_fix_outside_the_scope_is_not_verified_by_it(review: Reviewing, project: Path) -> None:
+    """A clean review of a scope in which the run fixed something else closes nothing outside."""
+    inside = found(item("Fresh is never read", file="pkg/new.py", line=1, evidence=["fresh = True"]))
+    review(correctness=found(item()))
+    fix = {"write": {"pkg/new.py": "fresh = False\n"}, "reply": "[FINDING 2: fixed]"}
+    code, _ = review("--scope", "pkg", "--apply", "all", correctness=[inside, found()], fix=fix)
+    assert code == 0
+    states = {row["file"]: row["state"] for row in review.findings("--state", "all")}
+    assert states == {"a.py": "open", "pkg/new.py": "verified_fixed"}
+
+
 def test_only_some_reviewers_run(review: Reviewing) -> None:
     """By the name of the stage or the reviewer; a typo is refused with the nearest name."""
     review("--only", "correctness", "--only", "testing")

@@ -345,6 +345,8 @@ class RunFindings:
         )
         findings = tuple(replace(finding, lens=_lens(stage)) for finding in report.findings)
         report = replace(report, findings=findings)
+        if isinstance(stage, LlmStage) and options.paths and report.covered is None:
+            report = replace(report, covered=options.paths)  # it was given no more; a tool looks at everything
         respond = partial(self._answer_events, stage, visit, state, [*said, *report.rulings], at, pass_id=passed.id)
         return ingest([report], ledger, passed, root, self._environ, _iso(at), respond)
 
