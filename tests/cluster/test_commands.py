@@ -313,3 +313,25 @@ def test_threads_of_the_library_do_not_change_the_exit_code() -> None:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert (done.returncode, "interpreter finalized" in done.stdout) == (code, False)
         assert printed in done.stdout + done.stderr.lower()
+
+
+def test_a_review_is_that_of_one_machine(shell: Shell) -> None:
+    """The result, the findings and the verdict of `awf review --on` are those of a local review of the same change."""
+    project(shell.folder)
+    (shell.folder / ".gitignore").write_text(".awf/\nhome/\n*.json\n")
+    identity = ("-c", "user.name=t", "-c", "user.email=t@t.invalid")
+    for words in (("init", "-q", "-b", "main"), ("add", "-A"), ("commit", "-qm", "all")):
+        subprocess.run(["git", *identity, *words], cwd=shell.folder, check=True)
+    (shell.folder / "new.py").write_text("fresh = True\n")
+    told = {"reviewer": "rev", "findings": [item(1, severity="P0"), item(2)], "residual_risks": [], "testing_gaps": []}
+    (shell.folder / "s.json").write_text(json.dumps({"correctness": [json.dumps(told)]}))
+    given = ("review", "--script", "s.json", "--json", "--no-report")
+    here, there = (shell.awf(*given, there=there) for there in (False, True))
+    assert (there.returncode, here.returncode) == (1, 1), there.stderr
+    results = [json.loads(one.stdout) for one in (here, there)]
+    for result in results:
+        assert (result["complete"], len(result["findings"])) == (True, 2)
+    same = ("verdict", "summary", "filtered", "base", "target")
+    assert [results[1][key] for key in same] == [results[0][key] for key in same]
+    titles = [[(row["title"], row["severity"], row["line"]) for row in result["findings"]] for result in results]
+    assert titles[0] == titles[1]
