@@ -253,7 +253,7 @@ def test_a_review_of_a_scope_says_nothing_about_the_rest(review: Reviewing, proj
     assert history == {"a.py": ["raised"], "pkg/new.py": ["raised", "absent"]}
 
 
-def test_a_fix_outside_the_scope_is_not_verified_by_it(review: Reviewing, project: Path) -> None:
+def test_a_fix_outside_the_scope_is_not_verified_by_it(review: Reviewing) -> None:
     """A clean review of a scope in which the run fixed something else closes nothing outside."""
     inside = found(item("Fresh is never read", file="pkg/new.py", line=1, evidence=["fresh = True"]))
     review(correctness=found(item()))

@@ -1,11 +1,12 @@
 """The completion report of a walk, the same however it ended. Its counts add up to the findings it started with."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from pipeline.findings.events import Coverage, Disposition
-from pipeline.findings.ledger import Ledger
+from pipeline.findings.ledger import Ledger, open_findings
 from pipeline.findings.merge import passes
 from pipeline.findings.model import AutofixClass, Finding, FindingState
 from pipeline.findings.verdicts import Readiness, verdicts
@@ -40,6 +41,8 @@ def render_report(walk: Walk, apply_with: str = "") -> str:
             if one["action"] == bucket
         ]
     sections["Coverage"] = _coverage_lines(data["coverage"])
+    if data["not_asked"]:
+        sections["Coverage"].append(f"- Open and not asked about: {_listed(data['not_asked'])}")
     parts = ["\n".join([f"**{heading}**\n", *lines]) for heading, lines in sections.items() if lines]
     return "\n\n".join(["## Completion report", *parts[:-1], data["summary"], parts[-1], verdict])
 
@@ -66,6 +69,8 @@ def report_data(walk: Walk, apply_with: str = "") -> dict[str, Any]:
         "counts": counts,
         "apply": [finding.id for finding in walk.accepted],
         "tickets": _tickets(walk),
+        "open": len(open_findings(walk.ledger)),
+        "not_asked": _not_asked(walk),
         "coverage": _coverage(walk),
         "summary": decided if walk.items else _nothing_to_decide(walk.ledger),
         "verdict": str(_readiness(walk)),
@@ -198,22 +203,38 @@ def _nothing_to_decide(ledger: Ledger) -> str:
         return f"The review is incomplete: {failed}. No finding needs a decision."
     safe = _count_safe_fixes(ledger)
     applied = f" — {safe} safe_auto {'fix' if safe == 1 else 'fixes'} applied" if safe else ""
+    left = _count_kinds(finding for finding in ledger if finding.state.active)
+    if not left:
+        return f"All findings resolved{applied}."
+    remain = "finding remains" if sum(left.values()) == 1 else "findings remain"
+    unresolved = {"safe_auto", "doubtful", "undecided"} & set(left)
+    resolved = "No finding needs a decision" if unresolved else "All actionable findings resolved"
+    return f"{resolved}{applied}. ({_listed(left)} {remain} in the report.)"
+
+
+def _not_asked(walk: Walk) -> dict[str, int]:
+    """Why the walk did not ask about some of the open findings."""
+    asked = {item.finding.id for item in walk.items}
+    return _count_kinds(one for one in open_findings(walk.ledger) if one.id not in asked)
+
+
+def _count_kinds(findings: Iterable[Finding]) -> dict[str, int]:
+    """How many of some open findings are of each kind for which nobody is asked, and how many of no such kind."""
     classes = {AutofixClass.ADVISORY: "advisory", AutofixClass.SAFE_AUTO: "safe_auto"}
-    left = [finding for finding in ledger if finding.state.active]
-    kinds = [
-        "pre-existing"
+    counts = Counter(
+        "claimed to be fixed"
+        if not one.state.active
+        else "pre-existing"
         if one.pre_existing
         else classes.get(one.autofix_class, "undecided" if passes(one.severity, one.confidence) else "doubtful")
-        for one in left
-    ]
-    if not kinds:
-        return f"All findings resolved{applied}."
-    names = ("advisory", "pre-existing", "safe_auto", "doubtful", "undecided")
-    listed = ", ".join(f"{kinds.count(name)} {name}" for name in names if name in kinds)
-    remain = "finding remains" if len(kinds) == 1 else "findings remain"
-    unresolved = {"safe_auto", "doubtful", "undecided"} & set(kinds)
-    resolved = "No finding needs a decision" if unresolved else "All actionable findings resolved"
-    return f"{resolved}{applied}. ({listed} {remain} in the report.)"
+        for one in findings
+    )
+    order = ("advisory", "pre-existing", "safe_auto", "doubtful", "claimed to be fixed", "undecided")
+    return {kind: counts[kind] for kind in order if counts[kind]}
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in counts.items())
 
 
 def _count_safe_fixes(findings: Iterable[Finding]) -> int:
