@@ -315,7 +315,7 @@ def test_the_table_fits_and_nothing_in_it_acts_on_a_terminal(awf: Awf, project: 
 def test_an_empty_store_is_an_empty_list_and_no_pass(awf: Awf, project: Path) -> None:
     """Reading creates nothing, and nothing passes that was not reviewed."""
     assert listed(awf) == []
-    assert awf("findings", "list").stderr == "No findings.\n"
+    assert awf("findings", "list").stderr == "No findings: nothing was reviewed yet.\n"
     code, said = verdict(awf)
     assert (code, said["complete"], said["ship"]) == (1, False, False)
     assert not (project / ".awf").exists()

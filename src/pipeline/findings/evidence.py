@@ -23,6 +23,7 @@ _PATHS_KEPT = 65_536
 _MAX_DISTANCE = 30  # lines between a quotation and where it is said to be
 _MAX_LINE = 4096  # characters of a line that are searched
 _MAX_CITED = 400  # lines of a cited range that are searched
+_MIN_TELLING = 6  # characters: a shorter quotation is found anywhere and moves no finding
 
 Span = tuple[int, int]  # first and last line, counted from 1
 _Place = TypeVar("_Place", bound=Location)
@@ -108,6 +109,8 @@ def _check_quotation(item: Evidence, location: Location, files: "RepositoryFiles
     else:
         near = text.find_near(quotation, cited)
         found, span = near is not None, _cited_lines(near, cited, text.length) if near else None
+        if span != cited and len(quotation) < _MIN_TELLING:
+            return _with_lines(item, own), None, cited
     if not found:  # words that name no file need not be in one
         return _with_lines(item, own), False if item.path else None, cited
     return _with_lines(item if item.path else replace(item, path=path), span or own), True, cited

@@ -96,6 +96,11 @@ def test_evidence_on_another_line_does_not_move_the_finding() -> None:
     assert found.evidence[0].start == 1
 
 
+def test_a_few_letters_move_nothing() -> None:
+    """A quotation that could be anywhere says nothing about where a finding is."""
+    assert checked(raw(line=9, quote="os")).location == Location(path="src/a.py", start=9, end=9)
+
+
 def test_a_finding_without_a_line_gets_that_of_its_quotation() -> None:
     """C-14: where only the evidence knows the line, it is the finding's; a text that is there twice names none."""
     assert checked(raw(line=None, quote="handle.write(1)")).location == Location(path="src/a.py", start=5, end=5)

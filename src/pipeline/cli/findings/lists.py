@@ -172,7 +172,7 @@ def _last_part(text: str, width: int) -> str:
 
 def _print_list(shown: Sequence[Finding], stale: Mapping[FindingId, Mapping[StaleReason, str]], ledger: Ledger) -> None:
     if not shown:
-        click.echo("No findings.", err=True)
+        click.echo("No findings." if ledger.passes else "No findings: nothing was reviewed yet.", err=True)
         return
     header, *lines = table(shown, ledger)
     text = [header]
