@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache, cached_property
@@ -79,16 +79,81 @@ class Runtime:
 
 def build_services(state: State, journal: Journal, runtime: Runtime) -> Services:
     """Everything the driver of one run needs, from its plugins to its handlers."""
-    clock, settings, environ, redactor = SystemClock(), runtime.settings, runtime.environ, runtime.redactor
-    plugins = PluginManager(clock.now, runtime.listeners, redactor)
+    clock, settings, environ = SystemClock(), runtime.settings, runtime.environ
     snapshots = TreeSnapshots(environ, runtime.store)  # one for all, so that no moment is recorded twice
+    plugins = _load_plugins(state, journal, runtime, snapshots)
+    label = process_label(runtime.store, state.run_id)
+    processes = LocalProcesses(label=label, redactor=runtime.redactor)
+    worktrees = runtime.workspaces or GitWorktrees(runtime.store / "worktrees", dict(environ))
+    backends = BackendSelector(state.options, processes, plugins.agent_backends(), settings, environ, label)
+    if not state.stages_run:
+        backends.check(state.workflow)  # a missing agent is reported before the first stage, not when it is reached
+
+    @cache  # finding the secrets takes longer than everything else in a short stage
+    def child_variables(names: frozenset[str]) -> Mapping[str, str]:
+        return MappingProxyType(child_environment(environ, extra_names=names.union(settings.environment)))
+
+    def environment(names: Collection[str]) -> Mapping[str, str]:
+        return child_variables(frozenset(names))
+
+    llm = LlmHandler(
+        backends.choose,
+        _summary(state, plugins),
+        environment,
+        clock.now,
+        _agent_defaults(settings),
+        plugins.read_answer,
+        plugins.answer_format,
+        plugins.second_look,
+        lambda agent, given: withheld_hint(agent, withheld_keys(environ, given)),
+    )
+    tool = ToolHandler(processes, environment, plugins.stage_variables, plugins.read_report)
+    workspace, guard = WorkspaceHandler(worktrees), ReadOnlyGuard(environ, snapshots)
+    handlers: dict[StageKind, Handler] = {
+        StageKind.LLM: guard.guarded(llm),
+        StageKind.TOOL: guard.guarded(tool),
+        StageKind.HUMAN: _human_handler(state, runtime),
+        StageKind.DECISION: PassThroughHandler(),
+        StageKind.WORKSPACE_CREATE: workspace,
+        StageKind.WORKSPACE_MERGE: workspace,
+        StageKind.WORKSPACE_CLEANUP: workspace,
+        StageKind.EXIT: PassThroughHandler(),
+        **plugins.stage_handlers(),
+    }
+    require_handlers(state.workflow, handlers)
+    functions = plugins.expression_functions()
+    require_functions(state.workflow, functions)
+
+    retry, delay = ERROR_RETRY, settings.limits.retry_delay
+    if delay is not None:
+        retry = ERROR_RETRY.model_copy(update={"delay": timedelta(seconds=delay)})
+    return Services(
+        journal,
+        handlers,
+        plugins,
+        clock,
+        random.random,
+        worktrees,
+        runtime.store,
+        runtime.redactor,
+        retry,
+        waits=runtime.wait_for_quota,
+        functions=functions,
+        ask_agent=guard.guarded_questions(llm.ask),
+    )
+
+
+def _load_plugins(state: State, journal: Journal, runtime: Runtime, snapshots: TreeSnapshots) -> PluginManager:
+    """The plugins of a run: those of awf itself, then the installed ones."""
+    now, settings, environ = SystemClock().now, runtime.settings, runtime.environ
+    plugins = PluginManager(now, runtime.listeners, runtime.redactor)
     findings = ReviewFindings(
         journal,
         state.cwd,
         environ,
         snapshots,
         runtime.store,
-        clock.now,
+        now,
         plugins.trackers,
         runtime.deciders,
         settings.record_writers,
@@ -98,14 +163,11 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
     plugins.register(diffs, "reviewed")  # first: a summary starts with it
     plugins.register(findings, "findings")
     plugins.load_installed()
+    return plugins
 
-    label = process_label(runtime.store, state.run_id)
-    processes = LocalProcesses(label=label, redactor=redactor)
-    worktrees = runtime.workspaces or GitWorktrees(runtime.store / "worktrees", dict(environ))
-    backends = BackendSelector(state.options, processes, plugins.agent_backends(), settings, environ, label)
-    if not state.stages_run:
-        backends.check(state.workflow)  # a missing agent is reported before the first stage, not when it is reached
 
+def _summary(state: State, plugins: PluginManager) -> Callable[[Job], str]:
+    """What renders the text about the run that comes before an agent's prompt."""
     reports = ReportIndex()
     # Reviewers are independent: what they answer reaches others as reports and findings.
     answers = frozenset(
@@ -129,72 +191,27 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
             hidden=answers,
         )
 
-    @cache  # finding the secrets takes longer than everything else in a short stage
-    def child_variables(names: frozenset[str]) -> Mapping[str, str]:
-        return MappingProxyType(child_environment(environ, extra_names=names.union(settings.environment)))
+    return summary
 
-    def environment(names: Collection[str]) -> Mapping[str, str]:
-        return child_variables(frozenset(names))
 
+def _human_handler(state: State, runtime: Runtime) -> HumanHandler:
+    """Asks in this order: the mailbox, the recorded answers, auto-approval, the person at the terminal."""
+    now = SystemClock().now
     present = FirstResponder(
-        ResponderChain(runtime.responders), runtime.mailbox, clock.now, redactor, stay=runtime.wait_for_answer
+        ResponderChain(runtime.responders), runtime.mailbox, now, runtime.redactor, stay=runtime.wait_for_answer
     )
     responders: list[Responder] = [MailboxResponder(runtime.mailbox), FileResponder(state.options.get("answers") or {})]
     if state.options.get("auto_approve"):
         responders.append(AutoApprove())
-    responders.append(present)
+    return HumanHandler(ResponderChain([*responders, present]), now, present.settle)
 
+
+def _agent_defaults(settings: Settings) -> AgentDefaults:
     limits, usual = settings.limits, AgentDefaults()
-    defaults = AgentDefaults(
+    return AgentDefaults(
         settings.model_choice,
         settings.profiles,
         limits.timeout or usual.timeout,
         limits.idle or usual.idle,
         settings.prices,
-    )
-    workspace, guard = WorkspaceHandler(worktrees), ReadOnlyGuard(environ, snapshots)
-    llm = LlmHandler(
-        backends.choose,
-        summary,
-        environment,
-        clock.now,
-        defaults,
-        plugins.read_answer,
-        plugins.answer_format,
-        plugins.second_look,
-        lambda agent, given: withheld_hint(agent, withheld_keys(environ, given)),
-    )
-    handlers: dict[StageKind, Handler] = {
-        StageKind.LLM: guard.guarded(llm),
-        StageKind.TOOL: guard.guarded(
-            ToolHandler(processes, environment, plugins.stage_variables, plugins.read_report)
-        ),
-        StageKind.HUMAN: HumanHandler(ResponderChain(responders), clock.now, present.settle),
-        StageKind.DECISION: PassThroughHandler(),
-        StageKind.WORKSPACE_CREATE: workspace,
-        StageKind.WORKSPACE_MERGE: workspace,
-        StageKind.WORKSPACE_CLEANUP: workspace,
-        StageKind.EXIT: PassThroughHandler(),
-        **plugins.stage_handlers(),
-    }
-    require_handlers(state.workflow, handlers)
-    functions = plugins.expression_functions()
-    require_functions(state.workflow, functions)
-
-    retry = ERROR_RETRY
-    if limits.retry_delay is not None:
-        retry = ERROR_RETRY.model_copy(update={"delay": timedelta(seconds=limits.retry_delay)})
-    return Services(
-        journal,
-        handlers,
-        plugins,
-        clock,
-        random.random,
-        worktrees,
-        runtime.store,
-        redactor,
-        retry,
-        waits=runtime.wait_for_quota,
-        functions=functions,
-        ask_agent=guard.guarded_questions(llm.ask),
     )
