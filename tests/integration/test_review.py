@@ -264,6 +264,18 @@ def test_a_fix_outside_the_scope_is_not_verified_by_it(review: Reviewing) -> Non
     assert states == {"a.py": "open", "pkg/new.py": "verified_fixed"}
 
 
+def test_a_review_of_a_scope_ships_no_commit(review: Reviewing, project: Path) -> None:
+    """It passes, and `awf verdict --at` still waits for a review of the whole change."""
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "two")
+    at_head = ("verdict", "--at", "HEAD", "--json")
+    assert review("--scope", "pkg")[0] == 0
+    done = review.awf(*at_head, cwd=project)
+    assert (done.returncode, json.loads(done.stdout)["ship"]) == (1, False)
+    assert review()[0] == 0
+    assert review.awf(*at_head, cwd=project).returncode == 0
+
+
 def test_only_some_reviewers_run(review: Reviewing) -> None:
     """By the name of the stage or the reviewer; a typo is refused with the nearest name."""
     review("--only", "correctness", "--only", "testing")

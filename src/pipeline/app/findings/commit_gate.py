@@ -37,6 +37,8 @@ class CommitCheck:
             return f"ship: {last.id} reviewed exactly the files of {commit} ({last.mode})"
         if not self.review.coverage.complete:
             return f"{commit} does not ship: review {last.id} is incomplete"
+        if _looked_at_a_part(self.review):
+            return f"{commit} does not ship: review {last.id} looked at a part of it only"
         if self.review.tree_changed:
             return f"{commit} does not ship: files changed during review {last.id}"
         return f"{commit} does not ship: {self.review.verdicts.shipping} in review {last.id}"
@@ -80,4 +82,8 @@ def check_commit(ledger: Ledger, repository: Repository, revision: str, reports:
 
 def _ships(review: Review) -> bool:
     complete = review.coverage.complete and all(passed.coverage.complete for passed in review.passes)
-    return complete and review.verdicts.shipping is Shipping.SHIP
+    return complete and not _looked_at_a_part(review) and review.verdicts.shipping is Shipping.SHIP
+
+
+def _looked_at_a_part(review: Review) -> bool:
+    return any(passed.scope in ("package", "file") for passed in review.passes)
