@@ -95,11 +95,12 @@ class Site:
     walks: dict[str, Any] = field(default_factory=dict)  # walk-throughs that are under way, by name
     tasks: set[asyncio.Task[None]] = field(default_factory=set)  # of agents that work for a page
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Start work that ends with the server; to be called from the thread of a page."""
         task = from_thread.run_sync(asyncio.create_task, work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+        return task
 
 
 def serve_stores(stores: Sequence[Path | RunStore], redactor: Redactor) -> dict[str, ServedStore]:

@@ -4,6 +4,7 @@ A walk is kept in memory: one that is left has decided nothing, and only filed t
 files none: what was decided is left for the run, which does the rest when it continues.
 """
 
+import asyncio
 import os
 import secrets
 import time
@@ -14,6 +15,7 @@ from itertools import groupby
 from pathlib import Path
 from threading import Lock
 
+from anyio import from_thread
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -78,6 +80,7 @@ class BrowserWalk:
         self._session, self._site, self._validate = session, site, validate
         session.tell = self.told.append
         self._lock = Lock()
+        self._task: asyncio.Task[None] | None = None
         self._advance()
 
     @property
@@ -98,6 +101,11 @@ class BrowserWalk:
             self._advance()
             return self.walk.step is Step.DONE
 
+    def stop(self) -> None:
+        """Give it up, with the agent that works for it."""
+        if self._task:
+            from_thread.run_sync(self._task.cancel)
+
     def _advance(self) -> None:
         """Show the next question, or have an agent look at the findings before there is one."""
         self.number += 1
@@ -105,7 +113,7 @@ class BrowserWalk:
         findings = self._session.to_validate
         self.checking = len(findings)
         if findings:
-            self._site.start(self._check(findings))
+            self._task = self._site.start(self._check(findings))
 
     async def _check(self, findings: Sequence[Finding]) -> None:
         results: Mapping[FindingId, Validation] = {}  # what gets no result is not validated
@@ -209,6 +217,7 @@ def answer_walk(request: Request, form: Form) -> Response:
     store, name = writable_store(request), request.path_params["name"]
     walk, key = _find(request, name), form.get("key", "")
     if key == STOP:
+        walk.stop()
         current_site(request).walks.pop(name, None)
         return RedirectResponse(_origin(store, walk), 303)
     if walk.answer(key, parse_number(form.get("number", "")) or 0):

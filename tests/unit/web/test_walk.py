@@ -147,17 +147,30 @@ def test_findings_are_checked_before_the_rest_is_planned(browser: Browser, root:
     assert sorted(decided(root).values()) == [["apply"], ["apply"]]
 
 
-def test_a_server_that_stops_leaves_no_validator(browser: Browser, root: Path, settings: Path) -> None:
-    """The agent is stopped with it."""
+@pytest.mark.parametrize("stopped", ["the walk", "the server"])
+def test_a_validator_ends_with_its_walk(browser: Browser, root: Path, settings: Path, stopped: str) -> None:
+    """A person who stops the walk, or the server, stops the agent."""
     use_agent(settings, f"echo $$ >{root}/pid\nexec sleep 1000\n")
+    deadline = time.monotonic() + LONGEST
     with browser() as client:
         address = start(client, route="all", validate="yes")
         assert "http-equiv" in client.get(address).text
-        deadline = time.monotonic() + LONGEST
         while not (root / "pid").exists() or not (root / "pid").read_text():
             assert time.monotonic() < deadline
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((root / "pid").read_text()), 0)
+        if stopped == "the walk":
+            assert client.post(address, data={"key": "stop"}, headers=OURS).status_code == 303
+            while is_alive(root / "pid"):
+                assert time.monotonic() < deadline
+    assert not is_alive(root / "pid")
+
+
+def is_alive(pid: Path) -> bool:
+    """Whether the process runs whose number is in a file."""
+    try:
+        os.kill(int(pid.read_text()), 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_a_validator_that_is_missing_is_an_error(browser: Browser, root: Path, settings: Path) -> None:

@@ -309,9 +309,9 @@ def _finding_block(walk: Walk) -> str:
 
 def _earlier(decision: Decision) -> str:
     """Return what was decided before, when, and the ticket or the reason."""
-    done = DONE.get(Action(decision.action), decision.action) if decision.action in set(Action) else decision.action
+    done = {**DONE, Action.APPLY: "accepted"}.get(Action(decision.action)) if decision.action in set(Action) else None
     about = one_line(decision.ref or decision.reason, _MAX_TITLE).rstrip(".")
-    return one_line(f"{done} on {decision.at[:10]}{f', {about}' if about else ''}", 2 * _MAX_TITLE)
+    return one_line(f"{done or decision.action} on {decision.at[:10]}{f', {about}' if about else ''}", 2 * _MAX_TITLE)
 
 
 def details(item: WalkItem, excerpts: Iterable[Excerpt]) -> str:
