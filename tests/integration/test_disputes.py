@@ -105,6 +105,26 @@ def test_a_reviewer_that_says_not_fixed_by_number_fails(project: Project) -> Non
     assert "not_fixed" in project.prompt("fix", 2)
 
 
+def test_of_two_who_reported_a_finding_both_must_call_it_fixed(project: Project) -> None:
+    """0-03: one says by number that it is fixed and the other that it is not: the second round does not pass."""
+    fixes = [fix(code(l100="handle = reopened(path)"), "1: fixed"), fix(code(l100="# repaired"), "1: fixed")]
+    says_fixed, refutes = ruled(ruling("fixed")), ruled(ruling("not fixed"))
+    script = {"rev": [found(LEAK), says_fixed, says_fixed], "sec": [found(LEAK), refutes, says_fixed], "fix": fixes}
+    ended = project.run(script, loop=TWO)
+    assert ended["path"] == [*["rev", "sec", "gate", "fix"] * 2, "end"]  # its rounds are used up
+    shown = finding(project)
+    assert (shown["state"], shown["sources"]) == ("fix_claimed", ["sec"])
+    assert [one["outcome"] for one in shown["attempts"]] == ["claimed", "not_fixed", "claimed"]
+
+
+def test_another_reviewer_closes_nothing(project: Project) -> None:
+    """0-03: what one reported stays claimed until that one looks again, whatever another says about its number."""
+    hush = found()
+    script = {"rev": [found(LEAK), hush], "sec": [hush, ruled(ruling("fixed"))], "fix": fix(code(), "1: fixed")}
+    project.run({**script, "rev": [found(LEAK), "I could not look.\n[STATUS: retry]"]}, loop=TWO)
+    assert finding(project)["state"] == "fix_claimed"
+
+
 AGENT = """#!{python}
 import json, pathlib, sys
 prompt = sys.stdin.read()

@@ -244,8 +244,8 @@ def test_a_review_of_a_scope_says_nothing_about_the_rest(review: Reviewing, proj
     """A finding outside stays open and is not taken for absent; one inside that is not reported again is."""
     inside = item("Fresh is never read", file="pkg/new.py", line=1, evidence=["fresh = True"])
     review(correctness=found(item(), inside))
-    code, result = review("--scope", "pkg")
-    assert (code, result["findings"]) == (0, [])
+    _, result = review("--scope", "pkg")
+    assert ([row["file"] for row in result["findings"]], result["older"]) == (["pkg/new.py"], 1)
     history = {}
     for row in review.findings("--state", "open"):
         shown = json.loads(review.awf("findings", "show", row["id"], "--json", cwd=project).stdout)
@@ -274,6 +274,49 @@ def test_a_review_of_a_scope_ships_no_commit(review: Reviewing, project: Path) -
     assert (done.returncode, json.loads(done.stdout)["ship"]) == (1, False)
     assert review()[0] == 0
     assert review.awf(*at_head, cwd=project).returncode == 0
+
+
+def test_a_second_review_rules_on_what_the_first_one_found(review: Reviewing, project: Path) -> None:
+    """Its reviewer gets it by number; while that one says nothing about it, it is known and fails the review."""
+    review(correctness=found(item()))
+    code, result = review()
+    assert "- #1 (must, critical, open" in review.prompt("correctness")
+    assert "- #1 (" in review.prompt("security")  # for it to know
+    assert (code, result["verdict"], [row["since"] for row in result["findings"]]) == (1, "FAIL", ["known"])
+    status = json.loads(review.awf("status", "latest", "--json", cwd=project).stdout)
+    listed = json.loads(review.awf("findings", "list", "--run", "latest", "--json", cwd=project).stdout)
+    assert (status["findings"], len(listed)) == (1, 1)
+    latest = json.loads((project / ".code-review/review-latest.json").read_text())
+    assert (latest["verdict"], len(latest["findings"])) == ("FAIL", 1)
+
+    fixed = f"[FINDING 1: fixed]\n\n{found()}"
+    assert review(security=fixed)[1]["verdict"] == "FAIL"  # it did not report it
+    (project / "a.py").write_text(FIXED)
+    code, result = review(correctness=fixed)
+    assert (code, result["verdict"], result["findings"]) == (0, "PASS", [])
+    assert [row["state"] for row in review.findings("--state", "all")] == ["verified_fixed"]
+
+
+def test_what_an_earlier_review_found_is_fixed_like_the_rest(review: Reviewing, project: Path) -> None:
+    """A known finding that nobody takes back goes to the fix stage."""
+    review(correctness=found(item()))
+    fix = {"write": {"a.py": FIXED}, "reply": "[FINDING 1: fixed]"}
+    code, result = review("--apply", "all", correctness=[found(), f"[FINDING 1: fixed]\n\n{found()}"], fix=fix)
+    assert (code, result["verdict"]) == (0, "PASS")
+    assert "Division by zero" in review.prompt("fix")
+    assert (project / "a.py").read_text() == FIXED
+
+
+def test_a_review_says_what_else_is_open(review: Reviewing, awf: Awf, project: Path) -> None:
+    """Findings in files that the change does not touch are counted, and do not fail it."""
+    (project / "old.txt").write_text("x = 1\n")
+    review(correctness=found(item(file="old.txt", line=1, evidence=["x = 1"])))
+    (project / "old.txt").unlink()
+    code, result = review()
+    assert (code, result["verdict"], result["older"]) == (0, "PASS", 1)
+    screen = awf("review", "--script", str(review.script), cwd=project).stdout
+    assert "Nothing is left to deal with." not in screen
+    assert "1 finding of earlier reviews is still open" in screen
 
 
 def test_only_some_reviewers_run(review: Reviewing) -> None:

@@ -167,6 +167,7 @@ class ReviewResult:
     rejections: tuple[str, ...]  # reviewers that reject the whole change, and why
     reviewed: bool  # whether a reviewer or tool answered at all
     gaps: tuple[str, ...]  # reviewers and tools that gave no readable answer, and why
+    older: int  # open findings that this review is not about
     filtered: int  # items that the gate filtered or demoted
     cost_usd: float
     tokens: int
@@ -199,6 +200,7 @@ class ReviewResult:
             "complete": not self.gaps,
             "summary": dict(self.verdicts.summary),
             "findings": [finding_row(finding, ledger) | {"since": since} for finding, since in self.findings],
+            "older": self.older,
             "filtered": self.filtered,
             "rejections": list(self.rejections),
             "incomplete": list(self.gaps),
@@ -231,6 +233,7 @@ def summarize_review(state: State, ledger: Ledger) -> ReviewResult:
         findings=tuple((one, _since(one, own)) for one in left),
         reviewed=review is not None,
         gaps=gaps,
+        older=len(still_open.difference(one.id for one in left)),
         filtered=len(hidden_items(ledger, state.run_id)),
         cost_usd=round(state.cost_usd, 6),
         tokens=state.tokens,

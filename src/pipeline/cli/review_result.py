@@ -88,9 +88,12 @@ def _lines(review: ReviewResult, options: ReviewOptions, report: str, commands: 
     if len(review.findings) > len(shown):
         yield f"\n{plural(len(review.findings) - len(shown), 'more finding')} not shown."
     if not review.findings and not review.gaps:
-        yield "\nNothing is left to deal with."
+        yield "\nThis review left nothing open." if review.older else "\nNothing is left to deal with."
     notes = [f"Incomplete: {sanitize(gap)}" for gap in review.gaps]
     notes += (f"Rejected by {sanitize(one)}" for one in review.rejections)
+    if review.older:
+        remain = "finding of earlier reviews is" if review.older == 1 else "findings of earlier reviews are"
+        notes.append(f"{review.older} {remain} still open: awf findings list")
     if not review.gaps and review.status is not RunStatus.SUCCESS and review.reason not in ("", review.status):
         notes.append(f"{review.status.capitalize()}: {sanitize(review.reason)}")
     if review.filtered:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pipeline.findings.events import FixAttempted, LedgerEvent, RulingMade, StateChanged
+from pipeline.findings.events import FixAttempted, LedgerEvent, RulingMade, StateChanged, VotesWithdrawn
 from pipeline.findings.ledger import EDITED, Ledger
 from pipeline.findings.merge import with_gate
 from pipeline.findings.model import Actor, Answer, Finding, FindingId, FindingState, FixAttempt, Severity, Vote
@@ -66,9 +66,10 @@ def read_answers(text: str) -> list[Answer]:
 
 
 def _by_finding(answers: Sequence[Answer], ledger: Ledger, words: Sequence[str]) -> Iterator[tuple[Answer, Finding]]:
-    """The answers about findings that need attention, with those findings; the others change nothing.
+    """The answers that can change a finding, with those findings.
 
-    An answer about a member of a cluster is about the cluster. Of several, the one whose word comes first counts.
+    Those are about one that needs attention, or say that a verified one is still there. An answer about a member of a
+    cluster is about the cluster. Of several, the one whose word comes first counts.
     """
     by_number = {finding.number: finding.id for finding in ledger.findings.values()}
     chosen: dict[FindingId, Answer] = {}
@@ -76,8 +77,10 @@ def _by_finding(answers: Sequence[Answer], ledger: Ledger, words: Sequence[str])
         if answer.number in by_number:
             chosen.setdefault(ledger.leader(by_number[answer.number]), answer)
     for id, answer in chosen.items():
-        if ledger.findings[id].state.needs_attention:
-            yield answer, ledger.findings[id]
+        finding = ledger.findings[id]
+        refuted = finding.state is FindingState.VERIFIED_FIXED and answer.word in STANDING and words is RULINGS
+        if finding.state.needs_attention or refuted:
+            yield answer, finding
 
 
 def fixer_events(
@@ -104,16 +107,26 @@ def drop_conflicting_rulings(answers: Sequence[Answer], ledger: Ledger, reported
 
 
 def reviewer_events(
-    answers: Sequence[Answer], ledger: Ledger, *, run: str, round: int, by: str, at: str, pass_id: str = ""
+    answers: Sequence[Answer],
+    ledger: Ledger,
+    *,
+    run: str,
+    round: int,
+    by: str,
+    at: str,
+    pass_id: str = "",
+    verifies: bool = False,
 ) -> Iterator[LedgerEvent]:
     """The events that a reviewer's answers ask for.
 
-    Any reviewer says whether something is fixed, but what a tool still reports is not. Only one that reported a finding
-    withdraws or lowers it, and only as far as no other reviewer and no tool says the same.
+    Only one that reported a finding withdraws or lowers it, or says that it is fixed, and only as far as no other
+    reviewer and no tool still reports it. In a review that `verifies` any reviewer may say that a fix holds. Any
+    reviewer may say that it does not, and of a verified one those who reported it.
     """
     for answer, finding in _by_finding(answers, ledger, RULINGS):
-        others = _other_votes(finding, by)
-        if answer.word in ("withdrawn", "lowered") and by not in {vote.reviewer for vote in finding.votes}:
+        others, reported = _other_votes(finding, by), by in {vote.reviewer for vote in finding.votes}
+        verified = finding.state is FindingState.VERIFIED_FIXED
+        if not reported and (verified or answer.word in ("withdrawn", "lowered")):
             continue
         ruling = RulingMade(at=at, id=finding.id, by=by, ruling=answer.word, why=answer.why, pass_id=pass_id)
         attempt = FixAttempt(run=run, round=round, by=by, what=answer.why, outcome="not_fixed")
@@ -123,7 +136,11 @@ def reviewer_events(
         elif answer.word == "fixed":
             note = f"{by} looked again: {answer.why or 'fixed'}"
             yield ruling
-            yield StateChanged(at=at, id=finding.id, state=FindingState.VERIFIED_FIXED, by=Actor.REVALIDATE, note=note)
+            if verifies or (reported and not others):
+                state = FindingState.VERIFIED_FIXED
+                yield StateChanged(at=at, id=finding.id, state=state, by=Actor.REVALIDATE, note=note)
+            elif by in finding.sources:
+                yield VotesWithdrawn(at=at, id=finding.id, pass_id=pass_id, reviewers=(by,), note=note)
         elif answer.word == "withdrawn":
             why = answer.why or _dispute(finding)
             kept = _reason_to_keep(finding, others) or ("" if why else "a withdrawal needs a reason")
@@ -134,7 +151,7 @@ def reviewer_events(
         else:
             yield _lower(ruling, finding, answer.severity, others) if answer.word == "lowered" else ruling
             note = f"{by} looked again: {answer.why or answer.word.replace('_', ' ')}"
-            if finding.state is FindingState.FIX_CLAIMED:
+            if verified or finding.state is FindingState.FIX_CLAIMED:
                 yield StateChanged(at=at, id=finding.id, state=FindingState.REOPENED, by=Actor.REVALIDATE, note=note)
                 yield FixAttempted(at=at, id=finding.id, attempt=attempt)
             elif finding.state is FindingState.UNCERTAIN and _dispute(finding) is not None and not finding.unreadable:

@@ -116,7 +116,7 @@ class Pass(FindingValue):
     coded: int | None = None  # how many visits of stages that write code came before it in its run; None: unknown
     coverage: Coverage = Coverage()
     entries: tuple[ItemOutcome, ...] = ()
-    finding_ids: tuple[str, ...] = ()  # raised or reported again in it
+    finding_ids: tuple[str, ...] = ()  # raised or reported again in it, or left open by it
     patterns: tuple[Pattern, ...] = ()
     reviewer_verdicts: tuple[ReviewerVerdict, ...] = ()
     ext: dict[str, Any] = Field(default_factory=dict)

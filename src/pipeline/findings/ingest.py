@@ -19,6 +19,7 @@ from pipeline.findings.events import (
     Pattern,
     ReviewerVerdict,
     RulingMade,
+    StateChanged,
 )
 from pipeline.findings.evidence import RepositoryFiles, check_evidence, named_places
 from pipeline.findings.fingerprints import add_fingerprints
@@ -73,11 +74,13 @@ def ingest(
     environ: Mapping[str, str],
     at: str,
     respond: Respond = lambda *_: (),
+    asked: Sequence[FindingId] = (),
 ) -> IngestResult:
     """Turn what reviewers and tools returned into ledger events. Reads the repository, writes nothing.
 
     `passed` says what was reviewed; the result adds what became of it. The events of `respond` come first, and the pass
-    takes them for granted.
+    takes them for granted. Of the findings that a reviewer was `asked` to rule on, those that it passes over count as
+    reported again: silence takes nothing back.
     """
     reports, files = tuple(reports), RepositoryFiles(root)
     raw = [item for report in reports for item in normalize(report, files)]
@@ -116,9 +119,11 @@ def ingest(
     leading.sort(key=lambda index: rank(decisions.whole(index)))
     reported = [found[index].id for index in leading]
     shown = tuple(found[index] for index in leading if index not in dismissed)
-    standing = (event for event in answers if isinstance(event, RulingMade) and event.ruling in STANDING)
+    standing = [event.id for event in answers if isinstance(event, RulingMade) and event.ruling in STANDING]
+    settled = ruled.union(event.id for event in events if isinstance(event, StateChanged))
+    standing += (id for id in asked if id not in settled)
     ids = {finding.id for finding in shown}
-    shown += tuple(ledger.findings[event.id] for event in standing if event.id not in ids)
+    shown += tuple(ledger.findings[id] for id in dict.fromkeys(standing) if id not in ids)
     passed = replace(passed, finding_ids=tuple(dict.fromkeys((*reported, *(finding.id for finding in shown)))))
     return IngestResult(passed, (*answers, PassRecorded(at=at, assessment=passed), *events), shown)
 

@@ -13,7 +13,7 @@ HEADING = "## Known findings"
 CONSIDERED = "## Already considered"
 FULL_LOOK_EVERY = 3  # visits of a review
 _MAX_CONSIDERED = 20  # dismissals in one prompt
-_FULL_LOOK = "This is a full look: review the whole change again, not only what changed since your last visit."
+_FULL_LOOK = "This is a full look: review the whole change, not only what changed since you last looked."
 _VERIFY = "This review only verifies fixes: rule on every finding above by its number, and report no others."
 _DELTA = "Look for new defects in what changed since your last visit. What you find elsewhere is marked as late."
 
@@ -23,12 +23,20 @@ def is_full_look(visit: int) -> bool:
     return visit == 1 or visit % FULL_LOOK_EVERY == 0
 
 
-def findings_to_rule_on(ledger: Ledger, run: str, reviewer: str) -> tuple[list[Finding], list[Finding]]:
-    """The findings of a run that need attention: those a reviewer reported, and those that only others did."""
-    left = [finding for finding in ledger if finding.state.needs_attention]
-    votes = {finding.id: {vote.reviewer for vote in finding.votes if vote.run == run} for finding in left}
-    own = [finding for finding in left if reviewer in votes[finding.id]]
-    return own, [finding for finding in left if votes[finding.id] and reviewer not in votes[finding.id]]
+def findings_to_rule_on(
+    ledger: Ledger, run: str, reviewer: str, paths: Collection[str] = ()
+) -> tuple[list[Finding], list[Finding]]:
+    """The findings that need attention: those a reviewer reported, and those that only others did.
+
+    They are those of a run, and what earlier reviews found in some paths.
+    """
+    own, others = list[Finding](), list[Finding]()
+    for finding in ledger:
+        here = any(place.path in paths for place in finding.locations)
+        reviewers = {vote.reviewer for vote in finding.votes if here or vote.run == run}
+        if finding.state.needs_attention and reviewers:
+            (own if reviewer in reviewers else others).append(finding)
+    return own, others
 
 
 def known_section(

@@ -243,10 +243,13 @@ def open_findings_by_run(ledger: Ledger) -> dict[str, list[Finding]]:
 
 
 def runs_of(ledger: Ledger, leader: Finding) -> set[str]:
-    """The runs whose passes reported a finding or a member of its cluster."""
-    changes = chain(leader.history, *(member.history for member in ledger.members(leader.id)))
-    passes = (ledger.passes.get(PassId(one.pass_id)) for one in changes if one.what in ("raised", "seen"))
-    return {passed.run for passed in passes if passed and passed.run}
+    """The runs whose passes reported a finding or a member of its cluster, or left it open."""
+    runs = set[str]()
+    for change in chain(leader.history, *(member.history for member in ledger.members(leader.id))):
+        passed = ledger.passes.get(PassId(change.pass_id))
+        if passed and (change.what in ("raised", "seen") or leader.id in passed.finding_ids):
+            runs.add(passed.run)
+    return runs - {""}
 
 
 @contextmanager
@@ -304,9 +307,9 @@ def _apply_to(finding: Finding, event: LedgerEvent) -> Finding:
             return _with_history(finding, event.at, "absent", update, pass_id=event.pass_id)
         case VotesWithdrawn():
             left = tuple(name for name in finding.sources if name not in event.reviewers)
-            update = {"sources": left, "agreement": max(1, len(left))}
             by = ", ".join(event.reviewers)
-            return _with_history(finding, event.at, "withdrawn", update, by=by, note=event.note, pass_id=event.pass_id)
+            details = {"by": by, "note": event.note, "pass_id": event.pass_id}
+            return _with_history(finding, event.at, "withdrawn", {"sources": left}, **details)
         case StateChanged(state=state):
             update = {"state": state, "suppression": event.suppression if state.dismissed else None}
             details = {"state": state, "by": event.by, "note": event.note, "pass_id": event.pass_id}

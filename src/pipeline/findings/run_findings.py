@@ -41,7 +41,7 @@ from pipeline.findings.known import (
     known_section,
 )
 from pipeline.findings.ledger import Ledger, LedgerStore, hidden_items, open_findings
-from pipeline.findings.model import Answer, FindingId, Gate, ReportStatus, ReviewerReport
+from pipeline.findings.model import Answer, Finding, FindingId, Gate, ReportStatus, ReviewerReport
 from pipeline.findings.plugin import (
     NOTHING_OPEN,
     NOTHING_SAID,
@@ -62,7 +62,7 @@ from pipeline.findings.reports import (
     reviewer_of,
     with_failure,
 )
-from pipeline.findings.review_options import review_options
+from pipeline.findings.review_options import is_review_command, review_options
 from pipeline.findings.reviews import TREE_UNKNOWN, claims_to_verify, review_of
 from pipeline.findings.rounds import stall_reason
 from pipeline.findings.verdicts import BLOCK, RECORD, TREE_CHANGED, Verdict, file_verdict, stage_status
@@ -100,6 +100,7 @@ class _Visit:
 
     start: ReviewStart | None = None  # unknown if an earlier process ran the stage
     changed: bool | None = None  # whether the files changed since the start; None if not checked yet
+    paths: list[str] | None = None  # the files that a review looks at; None if unknown, or not asked for yet
     answers: list[str] | None = None  # of a review
     report: ReviewerReport | None = None
     attempt: int = 0  # the one that the report is of
@@ -183,20 +184,32 @@ class RunFindings:
     def known_section(self, stage: BaseStage, visit: int, state: State, room: int) -> str:
         """The findings that a review rules on by number, in `room` characters if their lines need no more."""
         ledger = self.ledger()
-        own, others = findings_to_rule_on(ledger, state.run_id, reviewer_of(stage))
+        own, others = self._findings_to_rule_on(ledger, stage, visit, state)
         if verifies := review_options(state).mode == "verify":
             own, others = claims_to_verify(ledger), []
         return known_section(own, others, room, ledger.members, full_look=is_full_look(visit), verifies=verifies)
 
+    def _findings_to_rule_on(
+        self, ledger: Ledger, stage: BaseStage, visit: int, state: State
+    ) -> tuple[list[Finding], list[Finding]]:
+        """Those of the run; `awf review` also gives what earlier reviews found in the change."""
+        earlier = is_review_command(state.options) and review_options(state).mode != "verify"
+        paths = self._changed_paths(stage, visit, state) if earlier else None
+        return findings_to_rule_on(ledger, state.run_id, reviewer_of(stage), paths or ())
+
     def considered_section(self, stage: BaseStage, visit: int, state: State) -> str:
-        """The dismissed findings in the files that a review is about to look at."""
-        options, start = review_options(state), self._visits[stage.id, visit].start
-        new = state.workspace.commit if state.workspace else start.tree if start else ""
-        paths: list[str] | None = None
-        if is_tree(options.base) and is_tree(new):
-            with suppress(GitRefusedError):  # then dismissals in all files are shown
-                paths = changed_names(_directory(state), self._environ, options.base, new, pathspecs(options.paths))
-        return considered_section(self.ledger(), paths, _iso(self._now()))
+        """The dismissed findings in the files that a review is about to look at; in all files if those are unknown."""
+        return considered_section(self.ledger(), self._changed_paths(stage, visit, state), _iso(self._now()))
+
+    def _changed_paths(self, stage: BaseStage, visit: int, state: State) -> list[str] | None:
+        """The files that a review is about to look at; None if git does not know."""
+        options, data = review_options(state), self._visits[stage.id, visit]
+        new = state.workspace.commit if state.workspace else data.start.tree if data.start else ""
+        if data.paths is None and is_tree(options.base) and is_tree(new):
+            with suppress(GitRefusedError):
+                within = pathspecs(options.paths)
+                data.paths = changed_names(_directory(state), self._environ, options.base, new, within)
+        return data.paths
 
     def after_branch(self, stage: BaseStage, visit: int) -> Iterator[Operation]:
         """What is recorded with a branch: what it was given to look at, and what it answered."""
@@ -322,6 +335,8 @@ class RunFindings:
         start = data.start or self._start(stage, visit, state, at)
         ledger, options = self.ledger().extended(edits), review_options(state)
         unknown = not start.tree and not state.workspace  # git could not tell what is not committed
+        known = self._findings_to_rule_on(ledger, stage, visit, state)[0] if is_review(stage) else []
+        asked = [one.id for one in known if state.run_id not in {vote.run for vote in one.votes}]
         passed = Pass(
             id=new_pass_id(ledger, int(start.at), start.head),
             started_at=_iso(start.at),
@@ -348,7 +363,7 @@ class RunFindings:
         if isinstance(stage, LlmStage) and options.paths and report.covered is None:
             report = replace(report, covered=options.paths)  # it was given no more; a tool looks at everything
         respond = partial(self._answer_events, stage, visit, state, [*said, *report.rulings], at, pass_id=passed.id)
-        return ingest([report], ledger, passed, root, self._environ, _iso(at), respond)
+        return ingest([report], ledger, passed, root, self._environ, _iso(at), respond, asked)
 
     def _answer_events(
         self,
@@ -366,7 +381,8 @@ class RunFindings:
         if not is_review(stage):
             return fixer_events(said, ledger, by=stage.id, **given)
         said = drop_conflicting_rulings(said, ledger, reported)
-        return reviewer_events(said, ledger, by=reviewer_of(stage), pass_id=pass_id, **given)
+        verifies = review_options(state).mode == "verify"
+        return reviewer_events(said, ledger, by=reviewer_of(stage), pass_id=pass_id, verifies=verifies, **given)
 
     def _start(self, stage: BaseStage, visit: int, state: State, at: float) -> ReviewStart:
         if not is_asked_for_findings(stage):  # its failure is recognised by its name

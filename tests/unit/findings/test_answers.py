@@ -35,6 +35,7 @@ from pipeline.findings.model import (
 
 AT = "2026-01-02T03:04:05Z"
 WITHDRAWN = "[FINDING 1: withdrawn, it is closed]"
+FIXED = "[FINDING 1: fixed]"
 
 
 def ledger(*states: FindingState) -> Ledger:
@@ -53,6 +54,8 @@ def ledger(*states: FindingState) -> Ledger:
                 created_at=AT,
                 updated_at=AT,
                 state=state,
+                sources=("rev",),
+                votes=(vote(reviewer="rev", pass_id=PassId("p"), severity=Severity.HIGH),),
             ),
         )
         for number, state in enumerate(states, 1)
@@ -185,7 +188,7 @@ def test_an_answer_of_a_reviewer_verifies(word: str, before: FindingState, after
     assert {event.by for event in events if isinstance(event, StateChanged)} <= {"revalidate"}
 
 
-@pytest.mark.parametrize("state", [FindingState.VERIFIED_FIXED, FindingState.FALSE_POSITIVE, FindingState.WONT_FIX])
+@pytest.mark.parametrize("state", [FindingState.FALSE_POSITIVE, FindingState.WONT_FIX])
 @pytest.mark.parametrize("word", ["fixed", "not fixed", "wrong"])
 def test_an_answer_about_a_dismissed_finding_changes_nothing(state: FindingState, word: str) -> None:
     """000-46: what was decided is not undone by a number."""
@@ -273,6 +276,28 @@ def test_a_withdrawal_closes_only_what_nobody_else_reports() -> None:
     assert kept.state is FindingState.UNCERTAIN
     events = reviewer_events(read_answers(WITHDRAWN), known, run="r", round=2, by="rev", at=AT)
     assert after(known.extended(list(events)), WITHDRAWN, by="sec").state is FindingState.FALSE_POSITIVE
+
+
+def test_only_those_who_reported_a_finding_say_that_it_is_fixed() -> None:
+    """0-03: all of them, one after the other; the word of another reviewer closes nothing."""
+    known = Ledger([FindingRaised(at=AT, finding=plain(**voted("rev", "sec"), state=FindingState.FIX_CLAIMED))])
+    assert after(known, FIXED, by="qa").state is FindingState.FIX_CLAIMED
+    events = reviewer_events(read_answers(FIXED), known, run="r", round=2, by="rev", at=AT)
+    half = known.extended(list(events))
+    (left,) = half
+    assert (left.state, left.sources, left.agreement) == (FindingState.FIX_CLAIMED, ("sec",), 1)
+    assert after(half, FIXED, by="sec").state is FindingState.VERIFIED_FIXED
+    assert after(half, "[FINDING 1: not fixed]", by="sec").state is FindingState.REOPENED
+
+
+def test_in_a_verification_the_worse_ruling_counts() -> None:
+    """0-33: any reviewer that is asked may verify a fix; one that reported it and says otherwise has the last word."""
+    known = Ledger([FindingRaised(at=AT, finding=plain(**voted("rev", "sec"), state=FindingState.FIX_CLAIMED))])
+    events = reviewer_events(read_answers(FIXED), known, run="r", round=2, by="qa", at=AT, verifies=True)
+    verified = known.extended(list(events))
+    assert next(iter(verified)).state is FindingState.VERIFIED_FIXED
+    assert after(verified, "[FINDING 1: not fixed]", by="sec").state is FindingState.REOPENED
+    assert after(verified, "[FINDING 1: not fixed]", by="other").state is FindingState.VERIFIED_FIXED
 
 
 def test_a_finding_is_lowered_no_further_than_others_rate_it() -> None:

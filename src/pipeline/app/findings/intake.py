@@ -217,7 +217,8 @@ def import_reports(
                 if name.startswith(STAGE):  # a stage does not confirm its own fixes
                     continue
                 kept = drop_conflicting_rulings(said, ledger, reported)
-                events = list(reviewer_events(kept, ledger, run="", round=1, by=name, at=at, pass_id=passed.id))
+                given: dict[str, Any] = {"run": "", "round": 1, "by": name, "at": at, "pass_id": passed.id}
+                events = list(reviewer_events(kept, ledger, verifies=options.mode == "verify", **given))
                 yield from events
                 ledger = ledger.extended(events)
 

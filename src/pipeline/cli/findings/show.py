@@ -61,7 +61,9 @@ def _detail_lines(finding: Finding, ledger: Ledger, style: Style) -> Iterator[st
 
 
 def _facts(finding: Finding, ledger: Ledger) -> Iterator[tuple[str, str]]:
-    agreement = f", {finding.agreement} agree" if finding.agreement > 1 else ""
+    reporters = tuple(dict.fromkeys(vote.reviewer for vote in finding.votes)) or finding.sources
+    fewer = finding.state.needs_attention and {*finding.sources} < {*reporters}
+    still = f"; still by {', '.join(finding.sources)}" if fewer else ""
     yield "id", finding.id
     yield "part of", joined_to(finding)
     yield "place", location_text(finding)
@@ -70,7 +72,7 @@ def _facts(finding: Finding, ledger: Ledger) -> Iterator[tuple[str, str]]:
     yield "note", possible_duplicates(finding, ledger)
     yield "severity", f"{finding.severity}, {finding.gate.value}, confidence {finding.confidence.value}"
     yield "category", f"{finding.category}, {finding.lens}"
-    yield "reported by", ", ".join(finding.sources) + agreement
+    yield "reported by", ", ".join(reporters) + still
     yield "fix", f"{finding.autofix_class}, {finding.owner}"
     yield "attempts", str(len(finding.attempts) or "")
     yield "aliases", ", ".join(finding.aliases)
