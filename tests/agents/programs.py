@@ -5,7 +5,7 @@ Each keeps all its state below a home directory of the test; the user's own is n
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 KEY = "sk-for-a-model-on-loopback"
@@ -15,7 +15,10 @@ NOWHERE = "http://127.0.0.1:9"  # a proxy that does not exist: whatever is not o
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """An agent's program. `settle` writes its settings below a home directory and returns its variables."""
+    """An agent's program. `settle` writes its settings below a home directory and returns its variables.
+
+    With a `command` it is an agent of the Agent Client Protocol, which `passed` variables reach besides its key.
+    """
 
     name: str
     provider: str
@@ -24,6 +27,18 @@ class Program:
     shell: str  # its shell tool, which a model may ask for even when it is not offered
     writer: str
     patience: float  # seconds within which it has asked the model and run a first tool, on a busy machine
+    command: tuple[str, ...] = ()
+    passed: tuple[str, ...] = ()
+
+    @property
+    def executable(self) -> str:
+        """What has to be on PATH."""
+        return self.command[0] if self.command else self.name
+
+    @property
+    def backend(self) -> str:
+        """The backend of a run with it."""
+        return "acp" if self.command else self.name
 
 
 def _claude(home: Path, url: str) -> Mapping[str, str]:
@@ -70,13 +85,24 @@ def _pi(home: Path, url: str) -> Mapping[str, str]:
     return {"LOCAL_API_KEY": KEY, "PI_CODING_AGENT_DIR": str(home / "pi")}
 
 
-PROGRAMS: tuple[Program, ...] = (
-    Program("claude", "anthropic", "claude-opus-5-5", _claude, "Bash", "Write", 15),
-    Program("codex", "openai", "gpt-5", _codex, "exec_command", "apply_patch", 15),
-    Program("gemini", "gemini", "gemini-2.5-pro", _gemini, "run_shell_command", "write_file", 30),
-    Program("opencode", "local", MODEL, _opencode, "bash", "write", 45),
-    Program("pi", "local", MODEL, _pi, "bash", "write", 15),
+_CLAUDE = Program("claude", "anthropic", "claude-opus-5-5", _claude, "Bash", "Write", 15)
+_CODEX = Program("codex", "openai", "gpt-5", _codex, "exec_command", "apply_patch", 15)
+_GEMINI = Program("gemini", "gemini", "gemini-2.5-pro", _gemini, "run_shell_command", "write_file", 30)
+_OPENCODE = Program("opencode", "local", MODEL, _opencode, "bash", "write", 45)
+_PI = Program("pi", "local", MODEL, _pi, "bash", "write", 15)
+
+COMMAND_LINE = (_CLAUDE, _CODEX, _GEMINI, _OPENCODE, _PI)
+ACP = tuple(
+    replace(program, name=name, command=command, passed=passed)
+    for program, name, command, passed in (
+        (replace(_CLAUDE, model="opus"), "claude-agent-acp", ("claude-agent-acp",), ("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_MAX_RETRIES")),
+        (_CODEX, "codex-acp", ("codex-acp",), ("CODEX_HOME",)),
+        (_GEMINI, "gemini-acp", ("gemini", "--acp"), ("GEMINI_CLI_HOME",)),
+        (_OPENCODE, "opencode-acp", ("opencode", "acp"), ("OPENCODE_DISABLE_MODELS_FETCH",)),
+        (_PI, "pi-acp", ("pi-acp",), ("PI_CODING_AGENT_DIR",)),
+    )
 )
+PROGRAMS = (*COMMAND_LINE, *ACP)
 
 
 def variables(program: Program, directory: Path, url: str, path: str) -> dict[str, str]:
@@ -87,6 +113,10 @@ def variables(program: Program, directory: Path, url: str, path: str) -> dict[st
         folder.mkdir(parents=True, exist_ok=True)
     offline = {"HTTPS_PROXY": NOWHERE, "HTTP_PROXY": NOWHERE, "NO_PROXY": "127.0.0.1,localhost"}
     places = {f"XDG_{name.upper()}_HOME": str(home / name) for name in ("config", "data", "state", "cache")}
+    if program.command:
+        words = {"command": program.command, "pass": program.passed}
+        lines = (" ".join((name, *(f'"{value}"' for value in values))) for name, values in words.items())
+        _write(home / "config" / "awf" / "config.kdl", f"acp {{ {'; '.join(lines)}; }}\n")
     return {"PATH": path, "HOME": str(home), "TMPDIR": str(temporary), **offline, **places, **program.settle(home, url)}
 
 

@@ -9,7 +9,7 @@ from hashlib import sha256
 import pytest
 from tests.agents.conftest import Make
 from tests.agents.harness import LONGEST
-from tests.agents.programs import Program
+from tests.agents.programs import COMMAND_LINE, Program
 from tests.agents.server.conversation import INPUT_TOKENS, OUTPUT_TOKENS
 from tests.agents.server.script import Drop, Once, Refuse, Say, Shell, Step, WriteFile
 
@@ -117,6 +117,7 @@ def test_an_agent_s_tools_do_not_see_other_secrets(make: Make) -> None:
     assert not any(PLANTED in path.read_text(errors="replace") for path in agent.artifacts.rglob("*") if path.is_file())
 
 
+@pytest.mark.parametrize("program", COMMAND_LINE, indirect=True, ids=lambda program: program.name)
 def test_the_program_still_supports_its_flags(program: Program, make: Make) -> None:
     """Each of them is in its help."""
     used = AGENTS[program.name]

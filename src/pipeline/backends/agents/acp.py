@@ -22,6 +22,7 @@ from pipeline.backends.agents.base import (
     TooManyFailures,
     agent_result,
     command_for,
+    qualified_model,
     resolve_inside,
     stopped_result,
 )
@@ -315,17 +316,25 @@ class AcpSession:
             return offered
         for option in offered.get("configOptions") or ():
             if option.get("category") == category and option.get("type") == "select":
-                _require(wanted, tuple(_option_values(option["options"])), category)
-                params = {"sessionId": self._id, "configId": option["id"], "value": wanted}
+                value = self._offered_value(wanted, tuple(_option_values(option["options"])), category)
+                params = {"sessionId": self._id, "configId": option["id"], "value": value}
                 return await peer.request("session/set_config_option", params)
         # How agents offered models before there were options.
         models = offered.get("models") if category == "model" else None
         if models:
-            _require(wanted, tuple(model["modelId"] for model in models["availableModels"]), category)
-            await peer.request("session/set_model", {"sessionId": self._id, "modelId": wanted})
+            value = self._offered_value(wanted, tuple(model["modelId"] for model in models["availableModels"]), category)
+            await peer.request("session/set_model", {"sessionId": self._id, "modelId": value})
         else:
             self._emit(AgentEvent("warning", f'the agent offers no choice of {category}: "{wanted}" was not set'))
         return offered
+
+    def _offered_value(self, wanted: str, offered: tuple[str, ...], category: str) -> str:
+        """What is wanted, as the agent calls it: those for several providers put the provider before the model."""
+        names = (wanted, qualified_model(self._request)) if category == "model" else (wanted,)
+        if name := next((name for name in names if name in offered), None):
+            return name
+        message = f'the agent does not offer the {category} "{wanted}", only {", ".join(offered)}'
+        raise _AgentUnusable(ErrorKind.NOT_FOUND if category == "model" else ErrorKind.CONFIG, message)
 
     def _conclude(self) -> None:
         """Add the cost and the session: tokens are reported by request, costs by session."""
@@ -394,12 +403,6 @@ def find_piece(message: Message) -> TextPiece | LogFate:
         case {"method": _}:
             return LogFate.KEEP
     return LogFate.END
-
-
-def _require(wanted: str, offered: tuple[str, ...], category: str) -> None:
-    if wanted not in offered:
-        message = f'the agent does not offer the {category} "{wanted}", only {", ".join(offered)}'
-        raise _AgentUnusable(ErrorKind.NOT_FOUND if category == "model" else ErrorKind.CONFIG, message)
 
 
 def _option_values(options: list[Message]) -> Iterator[str]:
