@@ -95,7 +95,12 @@ COMMAND_LINE = (_CLAUDE, _CODEX, _GEMINI, _OPENCODE, _PI)
 ACP = tuple(
     replace(program, name=name, command=command, passed=passed)
     for program, name, command, passed in (
-        (replace(_CLAUDE, model="opus"), "claude-agent-acp", ("claude-agent-acp",), ("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_MAX_RETRIES")),
+        (
+            replace(_CLAUDE, model="opus"),
+            "claude-agent-acp",
+            ("claude-agent-acp",),
+            ("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_MAX_RETRIES"),
+        ),
         (_CODEX, "codex-acp", ("codex-acp",), ("CODEX_HOME",)),
         (_GEMINI, "gemini-acp", ("gemini", "--acp"), ("GEMINI_CLI_HOME",)),
         (_OPENCODE, "opencode-acp", ("opencode", "acp"), ("OPENCODE_DISABLE_MODELS_FETCH",)),
