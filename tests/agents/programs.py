@@ -5,12 +5,22 @@ Each keeps all its state below a home directory of the test; the user's own is n
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
 from pathlib import Path
 
 KEY = "sk-for-a-model-on-loopback"
 MODEL = "scripted"
 NOWHERE = "http://127.0.0.1:9"  # a proxy that does not exist: whatever is not on loopback is refused at once
+
+
+class Ability(Enum):
+    """What the tests expect of a program that does not lack it."""
+
+    PERMISSION = auto()  # it can be kept from writing
+    SESSION = auto()  # a session can be continued
+    TOKENS = auto()  # it reports those of all requests
+    OWN_COST = auto()  # it reports what the answer cost, and no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +39,7 @@ class Program:
     patience: float  # seconds within which it has asked the model and run a first tool, on a busy machine
     command: tuple[str, ...] = ()
     passed: tuple[str, ...] = ()
+    lacks: Mapping[Ability, str] = field(default_factory=dict)  # and why
 
     @property
     def executable(self) -> str:
@@ -69,7 +80,11 @@ def _gemini(home: Path, url: str) -> Mapping[str, str]:
 
 def _opencode(home: Path, url: str) -> Mapping[str, str]:
     options = {"baseURL": f"{url}/v1", "apiKey": "{env:LOCAL_API_KEY}"}
-    provider = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {MODEL: {}}}
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "options": options,
+        "models": {MODEL: {"limit": {"context": 100_000, "output": 8_000}, "cost": {"input": 2, "output": 10}}},
+    }
     config = {"provider": {"local": provider}, "small_model": f"local/{MODEL}"}
     _write(home / "config" / "opencode" / "opencode.json", json.dumps(config))
     return {"LOCAL_API_KEY": KEY, "OPENCODE_DISABLE_MODELS_FETCH": "1"}
@@ -92,20 +107,37 @@ _OPENCODE = Program("opencode", "local", MODEL, _opencode, "bash", "write", 45)
 _PI = Program("pi", "local", MODEL, _pi, "bash", "write", 15)
 
 COMMAND_LINE = (_CLAUDE, _CODEX, _GEMINI, _OPENCODE, _PI)
-ACP = tuple(
-    replace(program, name=name, command=command, passed=passed)
-    for program, name, command, passed in (
-        (
-            replace(_CLAUDE, model="opus"),
-            "claude-agent-acp",
-            ("claude-agent-acp",),
-            ("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_MAX_RETRIES"),
-        ),
-        (_CODEX, "codex-acp", ("codex-acp",), ("CODEX_HOME",)),
-        (_GEMINI, "gemini-acp", ("gemini", "--acp"), ("GEMINI_CLI_HOME",)),
-        (_OPENCODE, "opencode-acp", ("opencode", "acp"), ("OPENCODE_DISABLE_MODELS_FETCH",)),
-        (_PI, "pi-acp", ("pi-acp",), ("PI_CODING_AGENT_DIR",)),
-    )
+ACP = (
+    replace(
+        _CLAUDE,
+        name="claude-agent-acp",
+        command=("claude-agent-acp",),
+        passed=("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_MAX_RETRIES"),
+        model="opus",  # it offers short names only
+        lacks={Ability.OWN_COST: "the cost of its requests for titles is part of what it reports"},
+    ),
+    replace(_CODEX, name="codex-acp", command=("codex-acp",), passed=("CODEX_HOME",)),
+    replace(
+        _GEMINI,
+        name="gemini-acp",
+        command=("gemini", "--acp"),
+        passed=("GEMINI_CLI_HOME",),
+        lacks={Ability.SESSION: "it empties a session that is loaded in the minute of its start"},
+    ),
+    replace(
+        _OPENCODE,
+        name="opencode-acp",
+        command=("opencode", "acp"),
+        passed=("OPENCODE_DISABLE_MODELS_FETCH",),
+        lacks={Ability.TOKENS: "it reports those of the last request only; its cost is complete"},
+    ),
+    replace(
+        _PI,
+        name="pi-acp",
+        command=("pi-acp",),
+        passed=("PI_CODING_AGENT_DIR",),
+        lacks={Ability.PERMISSION: "it never asks, and its adapter cannot restrict its tools"},
+    ),
 )
 PROGRAMS = (*COMMAND_LINE, *ACP)
 
