@@ -329,7 +329,9 @@ class AcpSession:
         earlier = self._request.session
         if earlier is None:
             opened = await peer.request("session/new", where)
-            self._id = str(opened["sessionId"])
+            if not isinstance(opened["sessionId"], str):
+                raise TypeError(f'"sessionId" is {opened["sessionId"]!r}')
+            self._id = opened["sessionId"]
             return opened
         if not self._can_load:
             raise _AgentUnusable(ErrorKind.CONFIG, "the agent cannot continue a session: it does not offer to load one")
