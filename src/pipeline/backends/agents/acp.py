@@ -100,6 +100,7 @@ _OUTAGE = re.compile(  # answers that are the error of a request
     r"unexpected status \d{3}|exceeded retry limit|API Error: |Failed to authenticate|Authentication required"
     r"|We.re currently experiencing high demand|stream disconnected before completion|Internal error: |Error: "
 )
+_KILLED = re.compile(r"(killed|terminated) by (signal )?SIG(KILL|SEGV|ABRT|BUS|ILL)\b")
 
 
 def _may_use(access: Access, kind: str) -> bool:
@@ -564,6 +565,9 @@ class AcpBackend:
             # How it exits after its answer is our doing and says nothing.
             code = 0 if session.transcript.ended else code
             finished = process_result(out, err, reason, code, duration=connection.child.duration)
+            failure = session.transcript.error
+            if failure and failure.kind is ErrorKind.UNKNOWN and _KILLED.search(failure.message + finished.stderr_tail):
+                session.transcript.error = replace(failure, kind=ErrorKind.KILLED)  # the program behind an adapter
             self._reports_usage |= session.transcript.usage is not None
             return agent_result(self._argv, request, finished, session.transcript)
 

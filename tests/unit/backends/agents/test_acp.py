@@ -506,6 +506,18 @@ def test_an_error_of_the_agent_has_its_kind(bench: Bench, error: dict[str, Any],
 
 
 @pytest.mark.parametrize(
+    ("words", "log"),
+    [
+        ("killed by SIGKILL, which usually means it ran out of memory", ""),
+        ("it exited", "terminated by signal SIGKILL"),
+    ],
+)
+def test_a_killed_program_behind_an_adapter_is_named(bench: Bench, words: str, log: str) -> None:
+    """The adapter itself lives on, and reports it in its error or on its standard error."""
+    assert error_of(ask(bench, ["complain", log], ["fail", {"code": 1001, "message": words}]))[0] is ErrorKind.KILLED
+
+
+@pytest.mark.parametrize(
     ("reason", "kind"),
     [
         ("refusal", ErrorKind.DENIED),
