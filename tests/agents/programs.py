@@ -51,6 +51,12 @@ class Program:
         """The backend of a run with it."""
         return "acp" if self.command else self.name
 
+    @property
+    def settings(self) -> str:
+        """The settings of a user who runs it."""
+        command, passed = (" ".join(f'"{word}"' for word in words) for words in (self.command, self.passed))
+        return f"acp {{ command {command}; pass {passed}; }}\n" if self.command else ""
+
 
 def _claude(home: Path, url: str) -> Mapping[str, str]:
     return {
@@ -150,10 +156,7 @@ def variables(program: Program, directory: Path, url: str, path: str) -> dict[st
         folder.mkdir(parents=True, exist_ok=True)
     offline = {"HTTPS_PROXY": NOWHERE, "HTTP_PROXY": NOWHERE, "NO_PROXY": "127.0.0.1,localhost"}
     places = {f"XDG_{name.upper()}_HOME": str(home / name) for name in ("config", "data", "state", "cache")}
-    if program.command:
-        words = {"command": program.command, "pass": program.passed}
-        lines = (" ".join((name, *(f'"{value}"' for value in values))) for name, values in words.items())
-        _write(home / "config" / "awf" / "config.kdl", f"acp {{ {'; '.join(lines)}; }}\n")
+    _write(home / "config" / "awf" / "config.kdl", program.settings)
     return {"PATH": path, "HOME": str(home), "TMPDIR": str(temporary), **offline, **places, **program.settle(home, url)}
 
 
