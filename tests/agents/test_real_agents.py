@@ -9,7 +9,7 @@ from hashlib import sha256
 import pytest
 from tests.agents.conftest import Make
 from tests.agents.harness import LONGEST
-from tests.agents.programs import Program
+from tests.agents.programs import COMMAND_LINE, Ability, Program
 from tests.agents.server.conversation import INPUT_TOKENS, OUTPUT_TOKENS
 from tests.agents.server.script import Drop, Once, Refuse, Say, Shell, Step, WriteFile
 
@@ -34,15 +34,17 @@ class Situation:
     but: Mapping[str, str | ErrorKind] = field(default_factory=dict)
 
 
+_NOT_RETRIED = {"gemini": ErrorKind.NETWORK, "gemini-acp": ErrorKind.NETWORK}
 SITUATIONS = (
     Situation("verdict", (Say(VERDICT),), VERDICT),
     Situation("tool", (Shell("echo hello > made.txt"), Say("made it")), "made it"),
     Situation("401", (Refuse(401),), ErrorKind.AUTH),
     Situation("400", (Refuse(400),), ErrorKind.INVALID),
     Situation("404", (Refuse(404),), ErrorKind.NOT_FOUND),
+    Situation("404-after-tool", (Shell("true"), Refuse(404)), ErrorKind.NOT_FOUND),
     Situation("429-once", (Once(Refuse(429, retry_after=1), Say("in the end")),), "in the end"),
     Situation("stream-ends-once", (Once(Drop(torn=False), Say("whole")),), "whole"),
-    Situation("torn-once", (Once(Drop(torn=True), Say("whole")),), "whole", {"gemini": ErrorKind.NETWORK}),
+    Situation("torn-once", (Once(Drop(torn=True), Say("whole")),), "whole", _NOT_RETRIED),
     Situation("empty", (Say(""),), ErrorKind.EMPTY),
     Situation("huge", (Shell("head -c 400000 /dev/zero | tr '\\0' x"), Say(HUGE)), HUGE),
 )
@@ -72,28 +74,40 @@ def test_a_server_error_is_never_an_answer(make: Make, program: Program) -> None
     assert agent.left() == []
 
 
-def test_usage_is_reported(make: Make) -> None:
+def test_usage_is_reported(make: Make, program: Program) -> None:
     """A tool and an answer are two requests to the model."""
     agent, _ = make({"ZZaskedZZ": (Shell("true"), Say("done"))})
     result = agent.ask("Do what ZZaskedZZ says.")
     assert result.usage is not None, result
-    assert (result.usage.input_tokens, result.usage.output_tokens) == (2 * INPUT_TOKENS, 2 * OUTPUT_TOKENS)
+    assert (result.usage.input_tokens, result.usage.output_tokens) == _of_two_requests(program)
+
+
+def _of_two_requests(program: Program) -> tuple[int | None, int | None]:
+    return (None, None) if Ability.TOKENS in program.lacks else (2 * INPUT_TOKENS, 2 * OUTPUT_TOKENS)
 
 
 def test_read_only_access_writes_nothing(make: Make, program: Program) -> None:
-    """Neither by a tool that writes nor by a command, even when the model asks for what it was not offered."""
+    """Neither by a tool that writes nor by a command, even when the model asks for what it was not offered.
+
+    A program that cannot be kept from it is at least reported.
+    """
     write = WriteFile("written.txt", "no", tool=program.writer)
     agent, server = make({"ZZaskedZZ": (write, Shell("echo no > shell.txt", tool=program.shell), Say("tried"))})
     result = agent.ask("Do what ZZaskedZZ says.", access=Access.READ_ONLY)
     assert server.bodies, "it never asked the model"
     assert result.status is AgentStatus.OK or (result.error and result.error.kind is ErrorKind.EMPTY), result
-    assert agent.files() == set()
+    reported = sum("without permission" in event.text for event in agent.events if event.kind == "warning")
+    free = Ability.PERMISSION in program.lacks
+    assert (agent.files(), reported) == (({"written.txt", "shell.txt"}, 2) if free else (set(), 0))
 
 
-def test_a_continued_session_counts_only_what_is_new(make: Make) -> None:
+def test_a_continued_session_counts_only_what_is_new(make: Make, program: Program) -> None:
     """The second request follows the first in the same session; its usage and cost are its own."""
     agent, server = make({"ZZfirstZZ": (Say("first"),), "ZZsecondZZ": (Shell("true"), Say("second"))})
     first = agent.ask("Do what ZZfirstZZ says.")
+    if Ability.SESSION in program.lacks:
+        assert first.session is None
+        return
     assert first.session, first
     second = agent.ask("Do what ZZsecondZZ says.", session=first.session)
     assert (second.status, second.text) == (AgentStatus.OK, "second"), second
@@ -102,8 +116,8 @@ def test_a_continued_session_counts_only_what_is_new(make: Make) -> None:
     assert any("ZZfirstZZ" in body and "ZZsecondZZ" in body for body in server.bodies)
     assert first.usage
     assert second.usage
-    assert (second.usage.input_tokens, second.usage.output_tokens) == (2 * INPUT_TOKENS, 2 * OUTPUT_TOKENS)
-    if first.usage.cost_usd:
+    assert (second.usage.input_tokens, second.usage.output_tokens) == _of_two_requests(program)
+    if first.usage.cost_usd and Ability.OWN_COST not in program.lacks:
         assert second.usage.cost_usd == pytest.approx(2 * first.usage.cost_usd)
 
 
@@ -117,6 +131,7 @@ def test_an_agent_s_tools_do_not_see_other_secrets(make: Make) -> None:
     assert not any(PLANTED in path.read_text(errors="replace") for path in agent.artifacts.rglob("*") if path.is_file())
 
 
+@pytest.mark.parametrize("program", COMMAND_LINE, indirect=True, ids=lambda program: program.name)
 def test_the_program_still_supports_its_flags(program: Program, make: Make) -> None:
     """Each of them is in its help."""
     used = AGENTS[program.name]

@@ -12,7 +12,7 @@ from pipeline.engine.ports import AgentStatus
 
 pytestmark = pytest.mark.real_agent
 
-CODEX = [program for program in PROGRAMS if program.name == "codex"]
+CODEX = [program for program in PROGRAMS if program.name in ("codex", "codex-acp")]
 
 
 def test_a_model_that_never_answers_is_a_timeout(make: Make, program: Program) -> None:
@@ -31,7 +31,7 @@ def test_a_tool_that_never_ends_is_stopped_with_its_agent(make: Make, program: P
     assert agent.left() == []
 
 
-@pytest.mark.parametrize("program", CODEX, indirect=True, ids=["codex"])
+@pytest.mark.parametrize("program", CODEX, indirect=True, ids=lambda program: program.name)
 def test_a_tool_that_its_agent_left_in_the_background_is_stopped(make: Make, label: str) -> None:
     """Codex continues without a command that takes longer than ten seconds; after its answer the command is gone."""
     agent, _ = make({"ZZaskedZZ": (Shell(endless(label)), Say("done"))})

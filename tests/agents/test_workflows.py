@@ -83,7 +83,7 @@ def test_quick_dev_fixes_what_a_review_found(program: Program, project: Path, tm
         }
     )
     environ = variables(program, tmp_path, server.url, os.environ["PATH"])
-    done = _awf(project, environ, "run", str(QUICK_DEV), "--backend", program.name, "--goal", "a greeting", "--json")
+    done = _awf(project, environ, "run", str(QUICK_DEV), "--backend", program.backend, "--goal", "a greeting", "--json")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     reviews = ["review_code", "review_security", "review_tests", "reviews", "gate"]
     round_one = ["plan", "implement", "selfci", *reviews]
@@ -110,7 +110,7 @@ def test_a_killed_run_leaves_no_agent_when_it_is_resumed(
         }
     )
     environ = variables(program, tmp_path, server.url, os.environ["PATH"])
-    _killed_at_work(project, environ, "run", "small.awf.kdl", "--backend", program.name, "--run-id", label)
+    _killed_at_work(project, environ, "run", "small.awf.kdl", "--backend", program.backend, "--run-id", label)
     assert left(label), "nothing outlived awf, so that finding nothing after the resume would mean nothing"
     done = _awf(project, environ, "resume", label, "--json")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr

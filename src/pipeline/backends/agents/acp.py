@@ -5,9 +5,10 @@ or raises.
 """
 
 import asyncio
+import json
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from subprocess import Popen
@@ -22,6 +23,7 @@ from pipeline.backends.agents.base import (
     TooManyFailures,
     agent_result,
     command_for,
+    qualified_model,
     resolve_inside,
     stopped_result,
 )
@@ -34,6 +36,8 @@ from pipeline.backends.agents.jsonrpc import (
     JsonRpcPeer,
     RpcError,
 )
+from pipeline.backends.agents.opencode import RESTRICTED_AGENT, Opencode, OpencodeTranscript
+from pipeline.backends.agents.pi import read_session
 from pipeline.backends.environment import provider_variables
 from pipeline.backends.process import (
     ChildProcess,
@@ -86,7 +90,7 @@ _STOP_ERRORS = {
 }
 
 
-_REPORT_USAGE = ("codex-acp", "claude-agent-acp", "opencode")  # adapters that do so for every answer of a model
+_REPORT_USAGE = ("codex-acp", "claude-agent-acp", "gemini-cli", "opencode")  # those that do so for every answer
 # What adapters put into the answer besides it, each in a chunk of its own.
 _BANNER = re.compile(r"pi v\d[\w.+-]*\n---\n.*", re.DOTALL)
 _WARNING = re.compile(r"Warning: .*\n\n", re.DOTALL)
@@ -96,6 +100,7 @@ _OUTAGE = re.compile(  # answers that are the error of a request
     r"unexpected status \d{3}|exceeded retry limit|API Error: |Failed to authenticate|Authentication required"
     r"|We.re currently experiencing high demand|stream disconnected before completion|Internal error: |Error: "
 )
+_KILLED = re.compile(r"(killed|terminated) by (signal )?SIG(KILL|SEGV|ABRT|BUS|ILL)\b")
 
 
 def _may_use(access: Access, kind: str) -> bool:
@@ -113,9 +118,11 @@ class AcpTranscript(AgentTranscript):
     access: Access = Access.CODING
     prompted: bool = False  # until then a loaded session repeats its past
     session_cost: float | None = None  # in US dollars
+    failed: bool = False  # whether codex-acp says so: it ends its turn with the error as its answer
     allowed: set[str] = field(default_factory=set)  # ids of the tool calls it asked for and may make
     reports_usage: bool = False  # whether the agent reports it for every answer of a model
-    _tools: dict[str, tuple[str, str]] = field(default_factory=dict)  # kind and title by id
+    tools: dict[str, tuple[str, str]] = field(default_factory=dict)  # kind and title by id
+    _opencode: OpencodeTranscript = field(default_factory=OpencodeTranscript)  # reads its log
 
     def read(self, message: Message) -> Iterator[AgentEvent]:
         """Take the next update."""
@@ -129,7 +136,9 @@ class AcpTranscript(AgentTranscript):
             case "session_info_update" if self.prompted:  # of codex-acp
                 match message.get("_meta"):
                     case {"codex": {"error": {"willRetry": True, "message": str(text), **more}}}:
-                        yield AgentEvent("retry", f"{text}: {more.get('additionalDetails') or ''}")
+                        yield from self._retry(f"{text}: {more.get('additionalDetails') or ''}")
+                    case {"codex": {"threadStatus": {"type": str(status)}}}:
+                        self.failed = status == "systemError"
             case "tool_call" if self.prompted:
                 yield from self.end_text()
                 self.text = ""
@@ -141,20 +150,30 @@ class AcpTranscript(AgentTranscript):
     def _read_chunk(self, text: str) -> Iterator[AgentEvent]:
         """Take a piece of the answer, or what an adapter says besides it."""
         if _RETRY.fullmatch(text):
-            yield AgentEvent("retry", text)
+            yield from self._retry(text)
         elif _WARNING.fullmatch(text):
             yield AgentEvent("warning", text.strip())
         elif not _BANNER.fullmatch(text) and not _RETRIED.fullmatch(text):
             yield from self.add_text(text)
 
+    def _retry(self, reason: str) -> Iterator[AgentEvent]:
+        """A request that is repeated: what it was answered so far does not count."""
+        self.text = self._unfinished_line = ""
+        yield AgentEvent("retry", reason)
+
     def read_stderr(self, line: str) -> Iterator[AgentEvent]:
-        """Take gemini's report of a failed request."""
+        """Take the report of a failed request: of gemini, or in the log of opencode."""
         if re.match(r"Attempt \d+ failed", line):
             yield AgentEvent("retry", line.strip())
+        else:
+            yield from self._opencode.read_stderr(line)
 
     def error_instead_of_answer(self) -> AgentError | None:
         """The error that an adapter passes on as an answer. What a model says has used tokens."""
         text = self.text.strip()
+        if self.failed:
+            kind = self.last_failure.kind if self.last_failure else ErrorKind.UNKNOWN
+            return AgentError(error_kind(text, default=kind), text)
         if self.usage and (self.usage.input_tokens or self.usage.output_tokens):
             return None
         if _OUTAGE.match(text) and "\n" not in text:
@@ -169,11 +188,11 @@ class AcpTranscript(AgentTranscript):
 
     def tool(self, call: Message) -> tuple[str, str]:
         """The kind and the title of a tool call, by its latest update."""
-        kind, title = self._tools.get(call["toolCallId"], ("other", "a tool"))
+        kind, title = self.tools.get(call["toolCallId"], ("other", "a tool"))
         return str(call.get("kind") or kind), str(call.get("title") or title)
 
     def _read_tool(self, call: Message) -> Iterator[AgentEvent]:
-        kind, title = self._tools[call["toolCallId"]] = self.tool(call)
+        kind, title = self.tools[call["toolCallId"]] = self.tool(call)
         if call.get("status") not in ("completed", "failed"):
             return
         yield AgentEvent("tool_end", title)
@@ -202,6 +221,8 @@ class AcpSession:
         self._emit = emit
         self._peer: JsonRpcPeer | None = None
         self._id = ""
+        self._name = ""  # of the agent
+        self._record: tuple[Path, int] | None = None  # where pi records the session, and its size before the prompt
         self._can_load = False  # whether the session can be continued later
         self._cancelled = False
 
@@ -211,18 +232,20 @@ class AcpSession:
         try:
             await self._initialize(peer)
             opened = await self._open(peer)
-            modes = [mode["id"] for mode in (opened.get("modes") or {}).get("availableModes", ())]
-            if self._access is not Access.CODING and "read-only" in modes:  # some agents do not ask
-                await peer.request("session/set_mode", {"sessionId": self._id, "modeId": "read-only"})
+            if self._access is not Access.CODING:
+                await self._choose_mode(peer, opened)
             offered = await self._choose(peer, opened, "model", self._request.model)
             await self._choose(peer, offered, "thought_level", self._request.reasoning_effort)
             transcript.prompted = True
+            self._record = self._find_record()
             prompt = [{"type": "text", "text": self._request.prompt}]
             ended = await peer.request("session/prompt", {"sessionId": self._id, "prompt": prompt})
-            transcript.usage, reason = _read_usage(ended.get("usage") or {}), ended.get("stopReason")
+            transcript.usage, reason = _read_usage(ended), ended.get("stopReason")
             transcript.ended = reason == "end_turn"
             if transcript.ended:
                 transcript.error = transcript.error_instead_of_answer()
+                if self._name == "opencode" and transcript.tools:
+                    transcript.usage = None  # it counts the last of several requests only
             else:
                 unknown = AgentError(ErrorKind.PROTOCOL, f'the agent stopped for an unknown reason: "{reason}"')
                 transcript.error = _STOP_ERRORS.get(str(reason), unknown)
@@ -230,6 +253,9 @@ class AcpSession:
             transcript.error = error.error
         except RpcError as error:
             transcript.error = error.as_agent_error()
+            said = transcript.text.strip()
+            if _OUTAGE.match(said) and said not in transcript.error.message:
+                transcript.error = replace(transcript.error, message=f"{transcript.error.message}: {said}")
         except ConnectionClosed as error:  # without a reason, its exit code says more
             transcript.error = AgentError(ErrorKind.PROTOCOL, str(error)) if str(error) else None
         except MALFORMED as error:
@@ -292,16 +318,21 @@ class AcpSession:
             raise _AgentUnusable(ErrorKind.PROTOCOL, other)
         about = agent.get("agentInfo") or {}
         self.transcript.version = str(about.get("version", ""))
-        if str(about.get("name", "")).lower().endswith(_REPORT_USAGE):
+        self._name = str(about.get("name", "")).lower()
+        if self._name.endswith(_REPORT_USAGE):
             self.transcript.reports_usage = True
-        self._can_load = bool((agent.get("agentCapabilities") or {}).get("loadSession"))
+        # gemini names the file of a session by its minute, and empties one that it loads in the minute of its start.
+        offered = (agent.get("agentCapabilities") or {}).get("loadSession")
+        self._can_load = bool(offered) and self._name != "gemini-cli"
 
     async def _open(self, peer: JsonRpcPeer) -> Message:
         where = {"cwd": str(self._request.cwd.absolute()), "mcpServers": []}
         earlier = self._request.session
         if earlier is None:
             opened = await peer.request("session/new", where)
-            self._id = str(opened["sessionId"])
+            if not isinstance(opened["sessionId"], str):
+                raise TypeError(f'"sessionId" is {opened["sessionId"]!r}')
+            self._id = opened["sessionId"]
             return opened
         if not self._can_load:
             raise _AgentUnusable(ErrorKind.CONFIG, "the agent cannot continue a session: it does not offer to load one")
@@ -309,29 +340,81 @@ class AcpSession:
         self._id = earlier.id
         return opened
 
+    async def _choose_mode(self, peer: JsonRpcPeer, offered: Message) -> None:
+        """Set the agent's own read-only mode, if it offers one: some agents do not ask before they act."""
+        modes = [mode["id"] for mode in (offered.get("modes") or {}).get("availableModes", ())]
+        if "read-only" in modes:
+            await peer.request("session/set_mode", {"sessionId": self._id, "modeId": "read-only"})
+        for option in offered.get("configOptions") or ():
+            if option.get("category") == "mode" and RESTRICTED_AGENT in _option_values(option["options"]):
+                params = {"sessionId": self._id, "configId": option["id"], "value": RESTRICTED_AGENT}
+                await peer.request("session/set_config_option", params)
+
     async def _choose(self, peer: JsonRpcPeer, offered: Message, category: str, wanted: str | None) -> Message:
         """Set an option of the session; returns what it offers afterwards."""
         if not wanted:
             return offered
         for option in offered.get("configOptions") or ():
             if option.get("category") == category and option.get("type") == "select":
-                _require(wanted, tuple(_option_values(option["options"])), category)
-                params = {"sessionId": self._id, "configId": option["id"], "value": wanted}
+                value = self._offered_value(wanted, tuple(_option_values(option["options"])), category)
+                params = {"sessionId": self._id, "configId": option["id"], "value": value}
                 return await peer.request("session/set_config_option", params)
         # How agents offered models before there were options.
         models = offered.get("models") if category == "model" else None
         if models:
-            _require(wanted, tuple(model["modelId"] for model in models["availableModels"]), category)
-            await peer.request("session/set_model", {"sessionId": self._id, "modelId": wanted})
+            value = self._offered_value(
+                wanted, tuple(model["modelId"] for model in models["availableModels"]), category
+            )
+            await peer.request("session/set_model", {"sessionId": self._id, "modelId": value})
         else:
             self._emit(AgentEvent("warning", f'the agent offers no choice of {category}: "{wanted}" was not set'))
         return offered
+
+    def _offered_value(self, wanted: str, offered: tuple[str, ...], category: str) -> str:
+        """What is wanted, as the agent calls it: those for several providers put the provider before the model."""
+        names = (wanted, qualified_model(self._request)) if category == "model" else (wanted,)
+        if name := next((name for name in names if name in offered), None):
+            return name
+        message = f'the agent does not offer the {category} "{wanted}", only {", ".join(offered)}'
+        raise _AgentUnusable(ErrorKind.NOT_FOUND if category == "model" else ErrorKind.CONFIG, message)
+
+    def _find_record(self) -> tuple[Path, int] | None:
+        """Where pi records the session, and how much it has recorded so far; None for other agents.
+
+        Its adapter passes on no errors: it ends its turn as if all were well, with half an answer or none.
+        """
+        if self._name != "pi-acp":
+            return None
+        place = Path(self._request.env.get("HOME", ""), ".pi", "pi-acp", "session-map.json")
+        try:
+            path = Path(json.loads(place.read_bytes())["sessions"][self._id]["sessionFile"])
+            return path, path.stat().st_size if path.exists() else 0
+        except (OSError, *MALFORMED) as error:
+            unknown = f'"{place}" does not say where pi records this session, which alone shows errors ({error!r})'
+            raise _AgentUnusable(ErrorKind.CONFIG, unknown) from error
+
+    def _read_record(self, path: Path, start: int) -> None:
+        """Take what pi recorded: it alone says how the prompt ended, and what it used."""
+        transcript = self.transcript
+        try:
+            recorded = read_session(path, start)
+        except (OSError, *MALFORMED) as error:
+            unread = AgentError(ErrorKind.PROTOCOL, f'"{path}", where pi records this session, is unreadable: {error}')
+            transcript.error = transcript.error or unread
+            return
+        transcript.usage = recorded.usage
+        if transcript.ended:
+            transcript.text, transcript.error = recorded.text, recorded.error
+        elif transcript.last_failure and recorded.error and recorded.error.kind is not ErrorKind.KILLED:
+            transcript.last_failure = recorded.error  # what it shows of a retry does not name the reason
 
     def _conclude(self) -> None:
         """Add the cost and the session: tokens are reported by request, costs by session."""
         transcript, cost = self.transcript, self.transcript.session_cost
         for event in transcript.end_text():
             self._emit(event)
+        if self._record:
+            self._read_record(*self._record)
         if cost is not None:
             before = (transcript.used_before and transcript.used_before.cost_usd) or 0.0
             own = cost - before if cost >= before else cost  # less than before: it started to count anew
@@ -396,12 +479,6 @@ def find_piece(message: Message) -> TextPiece | LogFate:
     return LogFate.END
 
 
-def _require(wanted: str, offered: tuple[str, ...], category: str) -> None:
-    if wanted not in offered:
-        message = f'the agent does not offer the {category} "{wanted}", only {", ".join(offered)}'
-        raise _AgentUnusable(ErrorKind.NOT_FOUND if category == "model" else ErrorKind.CONFIG, message)
-
-
 def _option_values(options: list[Message]) -> Iterator[str]:
     """The values of an option, which may be in groups."""
     for option in options:
@@ -411,9 +488,13 @@ def _option_values(options: list[Message]) -> Iterator[str]:
             yield str(option["value"])
 
 
-def _read_usage(usage: Message) -> Usage | None:
+def _read_usage(ended: Message) -> Usage | None:
     """What a request used. Some agents do not count cached tokens as input, and then the total includes them."""
+    usage = ended.get("usage")
     if not usage:
+        match ended.get("_meta"):
+            case {"quota": {"token_count": {"input_tokens": int(read), "output_tokens": int(written)}}}:  # of gemini
+                return Usage(input_tokens=read, output_tokens=written)
         return None
     read, written = int(usage["inputTokens"]), int(usage["outputTokens"])
     cached = (usage.get("cachedReadTokens") or 0) + (usage.get("cachedWriteTokens") or 0)
@@ -438,6 +519,8 @@ class AcpBackend:
         self._variables = variables
         self._redactor = redactor
         self._reports_usage = False  # whether it ever has
+        # opencode needs its configuration to be restricted, and a database for each of several runs at once.
+        self._opencode = Opencode() if any(Path(word).name.startswith("opencode") for word in argv) else None
 
     def variables(self, provider: str | None) -> tuple[str, ...]:
         """The provider's key, and the variables the user adds."""
@@ -446,10 +529,18 @@ class AcpBackend:
     async def run(self, request: AgentRequest, emit: Emit) -> AgentResult:
         """Start the agent, have it answer, and stop it."""
         emit(AgentEvent("started"))
-        token = new_token(self._label)
         # claude-agent-acp would retry for minutes, even if the key is wrong, and say nothing.
-        retries = {CLAUDE_RETRIES: request.env.get(CLAUDE_RETRIES, "5")}
-        command, redactor = command_for(self._argv, request, retries), self._redactor
+        env = {CLAUDE_RETRIES: request.env.get(CLAUDE_RETRIES, "5")}
+        if self._opencode is None:
+            return await self._run(request, env, emit)
+        with self._opencode.reserve(request) as held:
+            result = await self._run(request, {**env, **self._opencode.environment(request), **held.env}, emit)
+            held.session = result.session
+        return result
+
+    async def _run(self, request: AgentRequest, env: Mapping[str, str], emit: Emit) -> AgentResult:
+        token = new_token(self._label)
+        command, redactor = command_for(self._argv, request, env), self._redactor
         request.artifacts.mkdir(parents=True, exist_ok=True)
         with open_spool(command, "stdout") as out, open_spool(command, "stderr") as err:
             program = start_program(command, token, interactive=True)
@@ -474,6 +565,9 @@ class AcpBackend:
             # How it exits after its answer is our doing and says nothing.
             code = 0 if session.transcript.ended else code
             finished = process_result(out, err, reason, code, duration=connection.child.duration)
+            failure = session.transcript.error
+            if failure and failure.kind is ErrorKind.UNKNOWN and _KILLED.search(failure.message + finished.stderr_tail):
+                session.transcript.error = replace(failure, kind=ErrorKind.KILLED)  # the program behind an adapter
             self._reports_usage |= session.transcript.usage is not None
             return agent_result(self._argv, request, finished, session.transcript)
 

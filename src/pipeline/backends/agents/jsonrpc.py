@@ -8,6 +8,7 @@ import asyncio
 import itertools
 import json
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 
 from pipeline.backends.agents.base import MALFORMED, Message
@@ -41,6 +42,8 @@ class RpcError(Exception):
     def as_agent_error(self) -> AgentError:
         """The error of an agent's run that failed with it."""
         message = f"{self.message} ({json.dumps(self.data, ensure_ascii=False)})" if self.data else self.message
+        if self.code == HTTPStatus.INTERNAL_SERVER_ERROR:  # gemini gives it to every error without a status, too
+            return AgentError(error_kind(message, default=ErrorKind.SERVER), message)
         if 400 <= self.code < 600:  # gemini gives the provider's HTTP status
             return AgentError(error_kind(message, self.code), message)
         return AgentError(error_kind(message, default=_KIND_BY_CODE.get(self.code, ErrorKind.UNKNOWN)), message)

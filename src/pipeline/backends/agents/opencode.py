@@ -39,7 +39,7 @@ from pipeline.language.model import Access
 
 _CONFIG = "OPENCODE_CONFIG_CONTENT"
 _DATABASE = "OPENCODE_DB"
-_AGENT = "awf"
+RESTRICTED_AGENT = "awf"  # an agent in its configuration, for stages with less access
 _PERMISSION = MappingProxyType(
     {  # the last rule that matches a tool decides
         Access.READ_ONLY: {"*": "deny", "read": "allow", "grep": "allow", "glob": "allow", "list": "allow"},
@@ -88,14 +88,18 @@ class Opencode(AgentProgram):
                 self._slots[held.session.id] = slot
 
     def invocation(self, request: AgentRequest, extra: tuple[str, ...]) -> Invocation:
-        """The user's configuration, with less access if need be: its own `plan` agent still runs commands."""
+        """One turn, in the given session if there is one."""
         arguments = (
             *("run", "--format", "json", "--dir", str(request.cwd)),
             *option("--model", qualified_model(request)),
             *option("--variant", request.reasoning_effort),
-            *option("--agent", _AGENT if request.access in _PERMISSION else None),
+            *option("--agent", RESTRICTED_AGENT if request.access in _PERMISSION else None),
             *option("--session", request.session.id if request.session else None),
         )
+        return Invocation((*arguments, *extra), self.environment(request))
+
+    def environment(self, request: AgentRequest) -> dict[str, str]:
+        """The user's configuration, with less access if need be: its own `plan` agent still runs commands."""
         try:
             config = json.loads(request.env.get(_CONFIG) or "{}")
         except ValueError as error:
@@ -109,13 +113,13 @@ class Opencode(AgentProgram):
             # Its configuration files are merged key by key, so one that allows "bash" would override our "*". The rules
             # of an agent come after all of them. The project's own files and plugins may be hostile and are left out.
             agents = config.get("agent")
-            ours = {_AGENT: {"mode": "primary", "permission": permission}}
+            ours = {RESTRICTED_AGENT: {"mode": "primary", "permission": permission}}
             config |= {"permission": permission, "agent": {**(agents if isinstance(agents, dict) else {}), **ours}}
             env["OPENCODE_DISABLE_PROJECT_CONFIG"] = "1"
             if files := find_instructions(request.cwd, self.instructions):  # left out with them, but only text
                 given = config.get("instructions")
                 config["instructions"] = [*(given if isinstance(given, list) else ()), *map(str, files)]
-        return Invocation((*arguments, *extra), env | {_CONFIG: json.dumps(config)})
+        return env | {_CONFIG: json.dumps(config)}
 
     def transcript(self, used_before: Usage | None) -> "OpencodeTranscript":
         """An empty transcript; it reports what this run used."""

@@ -4,9 +4,11 @@ The last message of the assistant says how a run went, once the agent has settle
 provider refused the request.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -186,3 +188,17 @@ class PiTranscript(AgentTranscript):
         self.error = self._last.agent_error()
         if self._last.stop_reason == "stop":
             self.text, self.ended = self._last.text, self._settled
+
+
+def read_session(path: Path, start: int) -> PiTranscript:
+    """What pi recorded about a prompt in the file of its session, which had `start` bytes before."""
+    transcript = PiTranscript()
+    with path.open("rb") as file:
+        file.seek(start)
+        for line in file:
+            match json.loads(line):
+                case {"type": "message", "message": {"role": "assistant"} as message}:
+                    tuple(transcript.read({"type": "message_end", "message": message}))
+    tuple(transcript.read({"type": "agent_settled"}))
+    transcript.finish("")
+    return transcript

@@ -150,11 +150,19 @@ class Agent:
     def do_update(self, kind: str, fields: dict[str, Any]) -> None:
         self.update(kind, **fields)
 
+    def do_result(self, fields: dict[str, Any]) -> None:
+        self.stop |= fields
+
     def do_usage(self, usage: dict[str, int] | None) -> None:
         self.stop["usage"] = usage
 
     def do_cost(self, amount: float) -> None:
         self.update("usage_update", used=1, size=2, cost={"amount": amount, "currency": "USD"})
+
+    def do_record(self, path: str, *messages: dict[str, Any]) -> None:
+        """Record messages in the file of a session, as pi does."""
+        with Path(path).open("a") as file:
+            file.writelines(json.dumps({"type": "message", "message": message}) + "\n" for message in messages)
 
     def do_grandchild(self) -> None:
         """Start a process that leaves the session, as the agents' own shell tools do."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -73,7 +74,8 @@ def test_the_answer_is_what_is_said_after_the_last_tool_call(bench: Bench) -> No
 
 
 # What real adapters sent as their answer, by their name.
-PI, CODEX, CLAUDE = "pi-acp", "@agentclientprotocol/codex-acp", "@agentclientprotocol/claude-agent-acp"
+CODEX, CLAUDE = "@agentclientprotocol/codex-acp", "@agentclientprotocol/claude-agent-acp"
+OTHER = "a fork of pi-acp"
 BANNER = "pi v0.87.1\n---\n"
 WARNING = "Warning: Model metadata for `gpt-5` not found. Defaulting to fallback metadata; this can cause issues.\n\n"
 DEMAND = "We’re currently experiencing high demand, which may cause temporary errors.\n\n"
@@ -85,9 +87,9 @@ UNSPENT = {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0}
 @pytest.mark.parametrize(
     ("name", "chunks", "usage", "kind"),
     [
-        (PI, [BANNER], None, ErrorKind.EMPTY),  # after 401 and after an empty answer
-        (PI, [BANNER, "Retrying (attempt 1/3, waiting 2s)...", "Retry finished, resuming."], None, ErrorKind.EMPTY),
-        (PI, [BANNER, "API Error: 401 wrong key"], None, ErrorKind.AUTH),
+        (OTHER, [BANNER], None, ErrorKind.EMPTY),
+        (OTHER, [BANNER, "Retrying (attempt 1/3, waiting 2s)...", "Retry finished, resuming."], None, ErrorKind.EMPTY),
+        (OTHER, [BANNER, "API Error: 401 wrong key"], None, ErrorKind.AUTH),
         (CODEX, [WARNING, DEMAND], None, ErrorKind.SERVER),
         (CODEX, [WARNING, MISSING], None, ErrorKind.NOT_FOUND),
         (CODEX, [WARNING], SPENT, ErrorKind.EMPTY),
@@ -105,12 +107,126 @@ def test_an_answer_that_no_model_gave_is_an_error(
     assert error_of(result)[0] is kind
 
 
-@pytest.mark.parametrize(("name", "besides"), [(PI, BANNER), (CODEX, WARNING)])
+@pytest.mark.parametrize(("name", "besides"), [(OTHER, BANNER), (CODEX, WARNING)])
 def test_what_an_adapter_says_besides_is_not_part_of_the_answer(bench: Bench, name: str, besides: str) -> None:
     """The answer is the model's alone."""
     steps: list[list[Any]] = [["say", besides], ["say", "Error: "], ["say", "fixed"], ["usage", SPENT]]
     result = ask(bench, *steps, flags=("--name", name))
     assert (result.status, result.text) == (AgentStatus.OK, "Error: fixed")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [("systemError", ErrorKind.SERVER), ("idle", None)], ids=["failed", "recovered"]
+)
+def test_an_error_of_codex_is_not_an_answer_even_if_tokens_were_used(
+    bench: Bench, status: str, kind: ErrorKind | None
+) -> None:
+    """Its adapter ends the turn with the error as the answer, and says in a notice that the thread has failed."""
+    notices = [{"_meta": {"codex": {"threadStatus": {"type": name}}}} for name in ("systemError", "active", status)]
+    steps = [["update", "session_info_update", notice] for notice in notices]
+    result = ask(bench, *steps, ["say", DEMAND], ["usage", SPENT], flags=("--name", CODEX))
+    assert (result.error and result.error.kind) is kind
+
+
+def test_a_repeated_request_answers_anew(bench: Bench) -> None:
+    """What was said before the connection broke is not part of the answer."""
+    retry = {"_meta": {"codex": {"error": {"willRetry": True, "message": "Reconnecting... 1/5"}}}}
+    assert ask(bench, ["say", "ha"], ["update", "session_info_update", retry], ["say", "half"]).text == "half"
+
+
+class PiRecord:
+    """A home directory that says where pi records a session, and requests to its adapter."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self.path = bench.cwd / "session.jsonl"
+        self.map = bench.cwd / ".pi" / "pi-acp" / "session-map.json"
+        self.map.parent.mkdir(parents=True)
+        self.map.write_text(json.dumps({"sessions": {"s-1": {"sessionFile": str(self.path)}}}))
+
+    def ask(self, *steps: list[Any], **options: Any) -> AgentResult:
+        """What the adapter answers, while it records nothing by itself."""
+        env = {"PATH": PATH, "HOME": str(self._bench.cwd)}
+        return ask(self._bench, *steps, flags=("--name", "pi-acp"), env=env, **options)
+
+    def recorded(self, *answers: dict[str, Any]) -> list[Any]:
+        """The step that records answers of the model."""
+        return ["record", str(self.path), *({"role": "assistant", **answer} for answer in answers)]
+
+
+@pytest.fixture
+def pi(bench: Bench) -> PiRecord:
+    """Where pi-acp expects the record of its session."""
+    return PiRecord(bench)
+
+
+REFUSED = {"content": [], "stopReason": "error", "errorMessage": "401: wrong key"}
+TORN = {"content": [{"type": "text", "text": "ha"}], "stopReason": "error", "errorMessage": "terminated"}
+CUT = {"content": [{"type": "text", "text": "ha"}], "stopReason": "length"}
+WHOLE = {
+    "content": [{"type": "text", "text": "half"}],
+    "stopReason": "stop",
+    "usage": {"input": 9, "output": 2, "cost": {"total": 0.5}},
+}
+
+
+@pytest.mark.parametrize(
+    ("said", "answers", "kind"),
+    [
+        ([BANNER], [REFUSED], ErrorKind.AUTH),
+        (["ha", "ha"], [TORN, TORN], ErrorKind.NETWORK),
+        (["ha"], [CUT], ErrorKind.PROTOCOL),
+        ([BANNER], [{"content": [], "stopReason": "stop"}], ErrorKind.EMPTY),
+        (["half"], [], ErrorKind.PROTOCOL),
+    ],
+    ids=["refused", "torn", "cut off", "empty", "no record"],
+)
+def test_pi_is_judged_by_its_record(
+    pi: PiRecord, said: list[str], answers: list[dict[str, Any]], kind: ErrorKind
+) -> None:
+    """Its adapter ends every turn as if all were well."""
+    steps: list[list[Any]] = [["say", text] for text in said]
+    assert error_of(pi.ask(*steps, *([pi.recorded(*answers)] if answers else [])))[0] is kind
+
+
+def test_the_answer_and_usage_of_pi_are_those_of_its_record(pi: PiRecord) -> None:
+    """Without what was recorded for earlier prompts and repeated requests."""
+    pi.path.write_text(json.dumps({"type": "message", "message": {"role": "assistant", **WHOLE}}) + "\n")
+    result = pi.ask(["say", "ha"], ["say", "half"], pi.recorded(TORN, WHOLE))
+    assert (result.status, result.text) == (AgentStatus.OK, "half")
+    assert result.usage == Usage(input_tokens=9, output_tokens=2, cost_usd=0.5)
+
+
+def test_pi_that_runs_out_of_time_keeps_the_cause_in_its_record(pi: PiRecord) -> None:
+    """Its adapter does not say why it retries."""
+    retry = "Retrying (attempt 1/3, waiting 2s)..."
+    result = pi.ask(pi.recorded(REFUSED), ["say", retry], ["wait"], limits=RequestLimits(timeout=2.0))
+    assert error_of(result)[0] is ErrorKind.AUTH
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"sessions": {"s-1": {"sessionFile": 1}}}'])
+def test_pi_without_a_record_is_not_asked(pi: PiRecord, text: str) -> None:
+    """Its answer could not be told from an error."""
+    pi.map.write_text(text)
+    result = pi.ask(["say", "fine"])
+    assert error_of(result)[0] is ErrorKind.CONFIG
+    assert result.text == ""
+
+
+def test_gemini_reports_its_usage_elsewhere_and_does_not_continue_a_session(bench: Bench) -> None:
+    """It would empty a session that is loaded in the minute of its start."""
+    quota = {"quota": {"token_count": {"input_tokens": 10, "output_tokens": 5}}}
+    result = ask(bench, ["say", "done"], ["result", {"_meta": quota}], flags=("--load", "--name", "gemini-cli"))
+    assert (result.usage, result.session) == (Usage(input_tokens=10, output_tokens=5), None)
+
+
+def test_the_tokens_of_opencode_are_unknown_after_a_tool_call(bench: Bench) -> None:
+    """It reports those of its last request only, but all that the session cost."""
+    steps: list[list[Any]] = [["say", "done"], ["cost", 0.25], ["usage", SPENT]]
+    assert ask(bench, *steps, flags=("--name", "OpenCode")).usage == Usage(
+        input_tokens=100, output_tokens=20, cost_usd=0.25
+    )
+    assert ask(bench, ["tool", "read", "Read"], *steps, flags=("--name", "OpenCode")).usage == Usage(cost_usd=0.25)
 
 
 def test_an_agent_that_has_reported_usage_is_expected_to_do_so_again(bench: Bench) -> None:
@@ -353,7 +469,8 @@ def test_a_malformed_message_is_an_error(bench: Bench) -> None:
     [
         ([["usage", {"in": 1}]], {}),
         ([], {"configOptions": [1]}),
-        ([], {"sessionId": None, "modes": 1}),
+        ([], {"sessionId": None}),
+        ([], {"modes": 1}),
         ([["fail", {"code": "one", "message": "no"}]], {}),
         ([["fail", {"message": "no"}]], {}),
     ],
@@ -361,7 +478,8 @@ def test_a_malformed_message_is_an_error(bench: Bench) -> None:
 def test_a_malformed_answer_is_an_error(bench: Bench, steps: Any, offers: dict[str, Any]) -> None:
     """In every phase of the session."""
     flags = ("--offers", json.dumps(offers))
-    kind, words = error_of(ask(bench, ["say", "done"], *steps, flags=flags, model="m" if offers else None))
+    options = {"model": "m", "access": Access.READ_ONLY} if offers else {}
+    kind, words = error_of(ask(bench, ["say", "done"], *steps, flags=flags, **options))
     assert kind is ErrorKind.PROTOCOL
     assert "malformed" in words
 
@@ -373,6 +491,8 @@ def test_a_malformed_answer_is_an_error(bench: Bench, steps: Any, offers: dict[s
         ({"code": -32000, "message": "please sign in"}, ErrorKind.AUTH),
         ({"code": 429, "message": "slower"}, ErrorKind.RATE_LIMIT),
         ({"code": 503, "message": "busy"}, ErrorKind.SERVER),
+        ({"code": 500, "message": "terminated"}, ErrorKind.NETWORK),
+        ({"code": 500, "message": "oops"}, ErrorKind.SERVER),
         ({"code": -32602, "message": "no"}, ErrorKind.INVALID),
         ({"code": -32601, "message": "no"}, ErrorKind.PROTOCOL),
         ({"code": -32603, "message": "no"}, ErrorKind.UNKNOWN),
@@ -383,6 +503,18 @@ def test_an_error_of_the_agent_has_its_kind(bench: Bench, error: dict[str, Any],
     found, words = error_of(ask(bench, ["fail", error]))
     assert found is kind
     assert words.startswith(error["message"])
+
+
+@pytest.mark.parametrize(
+    ("words", "log"),
+    [
+        ("killed by SIGKILL, which usually means it ran out of memory", ""),
+        ("it exited", "terminated by signal SIGKILL"),
+    ],
+)
+def test_a_killed_program_behind_an_adapter_is_named(bench: Bench, words: str, log: str) -> None:
+    """The adapter itself lives on, and reports it in its error or on its standard error."""
+    assert error_of(ask(bench, ["complain", log], ["fail", {"code": 1001, "message": words}]))[0] is ErrorKind.KILLED
 
 
 @pytest.mark.parametrize(
@@ -456,6 +588,9 @@ def test_the_model_is_chosen_where_it_is_offered(bench: Bench) -> None:
     assert json.loads(chosen)[1:] == [["m", "large"], ["t", "high"]]
     older = ("--offers", json.dumps({"models": {"availableModels": [{"modelId": "large"}]}}))
     assert json.loads(ask(bench, ["settings"], flags=older, model="large").text)[1:] == ["large"]
+    several = ("--offers", json.dumps({"models": {"availableModels": [{"modelId": "mine/large"}]}}))
+    chosen = ask(bench, ["settings"], flags=several, model="large", provider="mine").text
+    assert json.loads(chosen)[1:] == ["mine/large"]
     kind, words = error_of(ask(bench, flags=offers, model="huge"))
     assert (kind, words) == (ErrorKind.NOT_FOUND, 'the agent does not offer the model "huge", only small, large')
 
@@ -474,6 +609,24 @@ def test_an_agent_s_own_read_only_mode_is_used(bench: Bench, access: Access, mod
     """Some agents do not ask for permission, but have a mode."""
     offers = json.dumps({"modes": {"availableModes": [{"id": "auto"}, {"id": "read-only"}]}})
     assert json.loads(ask(bench, ["settings"], flags=("--offers", offers), access=access).text)[1:] == modes
+
+
+def test_opencode_is_restricted_by_its_configuration(bench: Bench) -> None:
+    """It does not ask for permission: the mode with less access is one that its configuration defines."""
+    offers = json.dumps({"configOptions": [{"id": "mode", "category": "mode", "options": [{"value": "awf"}]}]})
+    opencode = bench.cwd / "opencode"
+    opencode.write_text(f'#!/bin/sh\nexec {shlex.join(AGENT)} "$@"\n')
+    opencode.chmod(0o755)
+    agent = AcpBackend((str(opencode), "--offers", offers), bench.label)
+
+    def answer(access: Access, *step: str) -> str:
+        return asyncio.run(agent.run(request(bench, [step], access=access), lambda _: None)).text
+
+    assert json.loads(answer(Access.READ_ONLY, "settings"))[1:] == [["mode", "awf"]]
+    assert json.loads(answer(Access.CODING, "settings"))[1:] == []
+    config = json.loads(answer(Access.NONE, "env", "OPENCODE_CONFIG_CONTENT"))
+    assert config["agent"]["awf"]["permission"] == {"*": "deny"}
+    assert "agent" not in json.loads(answer(Access.CODING, "env", "OPENCODE_CONFIG_CONTENT"))
 
 
 def test_an_agent_that_cannot_be_started_is_an_error(bench: Bench) -> None:
