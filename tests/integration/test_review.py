@@ -319,6 +319,29 @@ def test_a_review_says_what_else_is_open(review: Reviewing, awf: Awf, project: P
     assert "1 finding of earlier reviews is still open" in screen
 
 
+def test_a_review_that_was_interrupted_is_one_review(review: Reviewing, awf: Awf, project: Path) -> None:
+    """One reviewer rejects the change, another has no quota at first: after the resume the rejection still counts."""
+    agent, quota = project.parent / "agent", project.parent / "quota"
+    blocks = found(verdict={"verdict": "BLOCK", "argument": "It must not ship."})
+    agent.write_text(
+        "#!/bin/sh\ncat >/dev/null\ncase $AWF_STAGE in\n"
+        f"  correctness) echo '{blocks}' ;;\n"
+        f"  security) test -e {quota} || {{ echo 'Usage limit reached.' >&2; exit 1; }}; echo '{found()}' ;;\n"
+        f"  *) echo '{found()}' ;;\nesac\n"
+    )
+    agent.chmod(0o755)
+    assert awf("review", "--backend", "command", "--agent-command", str(agent), cwd=project).returncode == 3
+    quota.touch()
+    assert awf("resume", "--now", cwd=project).returncode == 1
+    latest = json.loads((project / ".code-review/review-latest.json").read_text())
+    assert latest["verdict"] == "FAIL"
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "two")
+    assert review.awf("verdict", "--at", "HEAD", cwd=project).returncode == 1
+    rounds = json.loads(awf("why", "latest", "--json", cwd=project).stdout)
+    assert [part["number"] for part in rounds if "resolved" in part] in ([], [1])
+
+
 def test_only_some_reviewers_run(review: Reviewing) -> None:
     """By the name of the stage or the reviewer; a typo is refused with the nearest name."""
     review("--only", "correctness", "--only", "testing")

@@ -87,7 +87,7 @@ def _lines(review: ReviewResult, options: ReviewOptions, report: str, commands: 
         yield from (_finding_line(finding, since) for finding, since in found)
     if len(review.findings) > len(shown):
         yield f"\n{plural(len(review.findings) - len(shown), 'more finding')} not shown."
-    if not review.findings and not review.gaps:
+    if not (review.findings or review.gaps or review.rejections):
         yield "\nThis review left nothing open." if review.older else "\nNothing is left to deal with."
     notes = [f"Incomplete: {sanitize(gap)}" for gap in review.gaps]
     notes += (f"Rejected by {sanitize(one)}" for one in review.rejections)

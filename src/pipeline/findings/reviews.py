@@ -1,6 +1,6 @@
 """A review: the passes that assess a change together. An import is one pass; in a run they are those of a round."""
 
-from collections.abc import Container
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -46,11 +46,11 @@ def review_of(ledger: Ledger, passed: Pass, also: Container[str] = ()) -> Review
     unsettled = set[str]()  # what counts only while it needs attention
     if passed.run:
         for group in passes_by_round(ledger, passed.run):
-            reported = {id for one in group for id in one.finding_ids}
+            passes = _last_of_each_stage(group)
+            reported = {id for one in passes for id in one.finding_ids}
+            unsettled |= {id for one in group for id in one.finding_ids}
             if passed.id in (one.id for one in group):
-                passes = tuple(group)
                 break
-            unsettled |= reported
     reported, unsettled = _leaders(ledger, reported), _leaders(ledger, unsettled)
     own = {one.id for one in passes}
     findings = tuple(
@@ -74,15 +74,30 @@ def last_review(ledger: Ledger) -> Review | None:
 
 
 def passes_by_round(ledger: Ledger, run: str) -> list[list[Pass]]:
-    """The passes of each round of a run. A round ends when a stage reviews again; not every stage is in every round."""
+    """The passes of each round of a run; not every stage is in every round."""
     groups: list[list[Pass]] = []
     for passed in ledger.passes.values():
         if passed.run != run:
             continue
-        if not groups or any(one.stage == passed.stage for one in groups[-1]):
+        if not groups or _begins_round(passed, groups[-1]):
             groups.append([])
         groups[-1].append(passed)
     return groups
+
+
+def _begins_round(passed: Pass, before: Sequence[Pass]) -> bool:
+    """Whether a stage of the round before reviews again; one that could not finish its visit only completes it."""
+    visits = [one.visit for one in before if one.stage == passed.stage]
+    return any(visit != passed.visit or not visit for visit in visits)  # 0: unknown
+
+
+def _last_of_each_stage(passes: Iterable[Pass]) -> tuple[Pass, ...]:
+    """The passes without those that the same visit repeated later."""
+    last = dict[str, Pass]()
+    for passed in passes:
+        last.pop(passed.stage, None)
+        last[passed.stage] = passed
+    return tuple(last.values())
 
 
 def ledger_verdicts(ledger: Ledger) -> Verdicts:
@@ -114,7 +129,7 @@ def review_ids(ledger: Ledger) -> dict[PassId, str]:
     rounds: dict[str, list[Pass]] = {}  # the last one of each run so far
     for passed in ledger.passes.values():
         before = rounds.get(passed.run, [])
-        is_next = not passed.run or any(one.stage == passed.stage for one in before)
+        is_next = not passed.run or _begins_round(passed, before)
         rounds[passed.run] = [passed] if is_next else [*before, passed]
         if passed.mode != "verify" or not latest:
             latest = review_id(rounds[passed.run][0])
