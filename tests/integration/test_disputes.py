@@ -125,6 +125,21 @@ def test_another_reviewer_closes_nothing(project: Project) -> None:
     assert finding(project)["state"] == "fix_claimed"
 
 
+@pytest.mark.parametrize("answer", [WRONG, "1: not fixed, because it is hard", "1: fixed"])
+def test_silence_about_unchanged_code_takes_nothing_back(project: Project, answer: str) -> None:
+    """0-05: the fixer changes no file, and the reviewer says nothing about its finding: it is not verified."""
+    ended = project.run({"rev": [found(LEAK), found()], "fix": fix(code(), answer)})
+    assert finding(project)["state"] != "verified_fixed"
+    assert ended["path"] != [*ROUND, "rev", "gate", "end"]
+
+
+@pytest.mark.parametrize("answer", [WRONG, "1: not fixed, because it is hard"])
+def test_silence_does_not_settle_what_the_fixer_did_not_fix(project: Project, answer: str) -> None:
+    """0-51: other code has changed; what is disputed or not fixed needs a ruling."""
+    project.run({"rev": [found(LEAK), found()], "fix": fix(code(l5="# other"), answer)})
+    assert finding(project)["state"] != "verified_fixed"
+
+
 AGENT = """#!{python}
 import json, pathlib, sys
 prompt = sys.stdin.read()
@@ -132,6 +147,7 @@ count = pathlib.Path("{calls}")
 calls = int(count.read_text()) + 1 if count.exists() else 1
 count.write_text(str(calls))
 if prompt.rstrip().endswith("Fix it"):
+    pathlib.Path("fixes").write_text(str(calls))
     print("Done. [FINDING 1: fixed]")
     sys.exit()
 found = [{leak}] if calls == 1 else [{race}] if "Before this review passes" in prompt else []

@@ -59,6 +59,9 @@ def found(*items: dict[str, Any], **more: Any) -> str:
     return json.dumps({"reviewer": "rev", "findings": list(items), "residual_risks": [], "testing_gaps": [], **more})
 
 
+REPAIRED = {"write": {"app.py": f"{CODE}# repaired\n"}, "reply": "Done."}
+
+
 def fenced(text: str) -> str:
     return f"I looked at it.\n\n```json\n{text}\n```\n"
 
@@ -126,7 +129,7 @@ def project(awf: Awf, tmp_path: Path) -> Project:
 @pytest.mark.parametrize("dressed", [fenced, str], ids=["fenced", "bare"])
 def test_the_status_is_that_of_the_findings_whatever_the_answer_claims(project: Project, dressed: Any) -> None:
     """004 stage rule: a grave finding fails a review that says success, and `awf why` tells of the contradiction."""
-    ended = project.run(LOOP, {"rev": [dressed(found(item())) + "\n[STATUS: success]", found()]})
+    ended = project.run(LOOP, {"rev": [dressed(found(item())) + "\n[STATUS: success]", found()], "fix": REPAIRED})
     assert (ended["status"], ended["path"]) == ("success", ["rev", "gate", "fix", "rev", "gate", "end"])
     first, second = project.why("rev")
     assert (first["status"], first["source"]) == ("fail", "structured")
@@ -363,7 +366,8 @@ transition from="again" to="gate"
 
 def test_what_endangers_the_whole_system_waits_for_a_person(project: Project) -> None:
     """001-12: an abort pauses the run before anything is fixed, with exit code 3; `awf resume` goes on."""
-    ended = project.run(LOOP, {"rev": [found(item(severity="P0", x_system_breaking=True)), found()]})
+    script = {"rev": [found(item(severity="P0", x_system_breaking=True)), found()], "fix": REPAIRED}
+    ended = project.run(LOOP, script)
     assert (ended["status"], ended["code"], ended["path"]) == ("paused", 3, ["rev"])
     assert project.context("review.verdict") == "ABORT"
     assert project.verdict_file()["verdict"] == "ABORT"

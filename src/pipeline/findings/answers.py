@@ -120,8 +120,8 @@ def reviewer_events(
     """The events that a reviewer's answers ask for.
 
     Only one that reported a finding withdraws or lowers it, or says that it is fixed, and only as far as no other
-    reviewer and no tool still reports it. In a review that `verifies` any reviewer may say that a fix holds. Any
-    reviewer may say that it does not, and of a verified one those who reported it.
+    reviewer and no tool still reports it. In a review that `verifies` any reviewer may say that a claimed fix holds.
+    Any reviewer may say that it does not, and of a verified one those who reported it.
     """
     for answer, finding in _by_finding(answers, ledger, RULINGS):
         others, reported = _other_votes(finding, by), by in {vote.reviewer for vote in finding.votes}
@@ -136,7 +136,7 @@ def reviewer_events(
         elif answer.word == "fixed":
             note = f"{by} looked again: {answer.why or 'fixed'}"
             yield ruling
-            if verifies or (reported and not others):
+            if (verifies and finding.state is FindingState.FIX_CLAIMED) or (reported and not others):
                 state = FindingState.VERIFIED_FIXED
                 yield StateChanged(at=at, id=finding.id, state=state, by=Actor.REVALIDATE, note=note)
             elif by in finding.sources:

@@ -20,6 +20,7 @@ from pipeline.findings.events import (
     ReviewerVerdict,
     RulingMade,
     StateChanged,
+    VotesWithdrawn,
 )
 from pipeline.findings.evidence import RepositoryFiles, check_evidence, named_places
 from pipeline.findings.fingerprints import add_fingerprints
@@ -120,7 +121,7 @@ def ingest(
     reported = [found[index].id for index in leading]
     shown = tuple(found[index] for index in leading if index not in dismissed)
     standing = [event.id for event in answers if isinstance(event, RulingMade) and event.ruling in STANDING]
-    settled = ruled.union(event.id for event in events if isinstance(event, StateChanged))
+    settled = ruled.union(event.id for event in events if isinstance(event, StateChanged | VotesWithdrawn))
     standing += (id for id in asked if id not in settled)
     ids = {finding.id for finding in shown}
     shown += tuple(ledger.findings[id] for id in dict.fromkeys(standing) if id not in ids)

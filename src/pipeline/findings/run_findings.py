@@ -336,7 +336,7 @@ class RunFindings:
         ledger, options = self.ledger().extended(edits), review_options(state)
         unknown = not start.tree and not state.workspace  # git could not tell what is not committed
         known = self._findings_to_rule_on(ledger, stage, visit, state)[0] if is_review(stage) else []
-        asked = [one.id for one in known if state.run_id not in {vote.run for vote in one.votes}]
+        asked = [one.id for one in known if not one.failing_stage]  # it takes its own failure back by passing
         passed = Pass(
             id=new_pass_id(ledger, int(start.at), start.head),
             started_at=_iso(start.at),

@@ -222,7 +222,7 @@ class _PassEvents:
         """Whether the silence of one who reported a finding takes that back.
 
         That of a tool does if it checked the same thing; that of a reviewer if it reported the finding in this run and
-        code was written since.
+        code was written since. What a fixer disputes or says it did not fix needs a ruling.
         """
         if self.scope.answered is None or reviewer not in self.scope.answered:
             return False
@@ -233,6 +233,9 @@ class _PassEvents:
             return ids is None or (not ids.isdisjoint(own) if own else self.clean)
         seen = self.ledger.passes.get(PassId(last.pass_id)) if last else None
         if seen is None or not seen.run or seen.run != self.passed.run:
+            return False
+        unchanged = bool(seen.head) and (seen.head, seen.tree) == (self.passed.head, self.passed.tree)
+        if not known.failing_stage and (unchanged or _is_unfixed(known)):
             return False
         return seen.coded is not None and self.passed.coded is not None and seen.coded < self.passed.coded
 
@@ -301,6 +304,12 @@ class _PassEvents:
 
     def _link(self, id: FindingId, kind: str, to: str, note: str) -> None:
         self.events.append(LinkAdded(at=self.at, id=id, link=Link(kind=kind, to=to, note=note)))
+
+
+def _is_unfixed(known: Finding) -> bool:
+    """Whether the last one who worked on a finding says that it is wrong, or that it is not fixed."""
+    tried = [attempt for attempt in known.attempts if attempt.by not in known.sources]
+    return bool(tried) and tried[-1].outcome in ("wrong", "not_fixed")
 
 
 def _reopening_reason(known: Finding, reported: Finding, draft: Finding, at: str) -> str:

@@ -298,6 +298,10 @@ def test_in_a_verification_the_worse_ruling_counts() -> None:
     assert next(iter(verified)).state is FindingState.VERIFIED_FIXED
     assert after(verified, "[FINDING 1: not fixed]", by="sec").state is FindingState.REOPENED
     assert after(verified, "[FINDING 1: not fixed]", by="other").state is FindingState.VERIFIED_FIXED
+    refuted = list(reviewer_events(read_answers("[FINDING 1: not fixed]"), known, run="r", round=2, by="sec", at=AT))
+    said = read_answers(FIXED)
+    late = reviewer_events(said, known.extended(refuted), run="r", round=2, by="qa", at=AT, verifies=True)
+    assert next(iter(known.extended(refuted).extended(list(late)))).state is FindingState.REOPENED
 
 
 def test_a_finding_is_lowered_no_further_than_others_rate_it() -> None:
