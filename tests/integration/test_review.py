@@ -180,6 +180,23 @@ def test_a_reviewer_that_cannot_work_makes_the_review_incomplete(review: Reviewi
     assert "## The change" in review.prompt("security")
 
 
+def test_a_reviewer_that_answers_later_is_part_of_the_same_review(review: Reviewing, awf: Awf, project: Path) -> None:
+    """What the others said before the pause counts: in the verdict file, the records, the report and for the commit."""
+    (project / ".wystack").mkdir()
+    git(project, "add", "a.py", "pkg")
+    git(project, "commit", "-qm", "two")
+    code, _ = review(tests={"error": "quota"}, security=found(verdict="BLOCK", argument="no threat model"))
+    assert code == 3
+    up = project.parent / "up.json"
+    up.write_text("{}")
+    assert awf("resume", "--script", str(up), "--json", cwd=project).returncode == 1
+    latest = json.loads((project / ".code-review/review-latest.json").read_text())
+    assert (latest["verdict"], len(list((project / "docs/code-reviews").iterdir()))) == ("FAIL", 1)
+    assert awf("verdict", "--at", "HEAD", cwd=project).returncode == 1
+    shown = [json.loads(path.read_text()) for path in (project / ".wystack/reviews").iterdir()]
+    assert {one["verdict"] for one in shown} == {"block-on-rejection"}
+
+
 def test_outside_a_repository_nothing_is_reviewed(review: Reviewing, tmp_path: Path) -> None:
     """One error, exit code 2, and no store."""
     elsewhere = tmp_path / "elsewhere"

@@ -1,6 +1,6 @@
 """A review: the passes that assess a change together. An import is one pass; in a run they are those of a round."""
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
@@ -48,7 +48,7 @@ def review_of(ledger: Ledger, passed: Pass, also: Container[str] = ()) -> Review
         for group in passes_by_round(ledger, passed.run):
             reported = {id for one in group for id in one.finding_ids}
             if passed.id in (one.id for one in group):
-                passes = tuple(group)
+                passes = tuple({one.stage: one for one in group}.values())  # the last attempt of each
                 break
             unsettled |= reported
     reported, unsettled = _leaders(ledger, reported), _leaders(ledger, unsettled)
@@ -79,10 +79,15 @@ def passes_by_round(ledger: Ledger, run: str) -> list[list[Pass]]:
     for passed in ledger.passes.values():
         if passed.run != run:
             continue
-        if not groups or any(one.stage == passed.stage for one in groups[-1]):
+        if not groups or _begins_round(passed, groups[-1]):
             groups.append([])
         groups[-1].append(passed)
     return groups
+
+
+def _begins_round(passed: Pass, before: Iterable[Pass]) -> bool:
+    """Whether a stage reviews again after some passes; another attempt of the same visit does not."""
+    return any(one.stage == passed.stage and not 0 < one.visit == passed.visit for one in before)
 
 
 def ledger_verdicts(ledger: Ledger) -> Verdicts:
@@ -114,7 +119,7 @@ def review_ids(ledger: Ledger) -> dict[PassId, str]:
     rounds: dict[str, list[Pass]] = {}  # the last one of each run so far
     for passed in ledger.passes.values():
         before = rounds.get(passed.run, [])
-        is_next = not passed.run or any(one.stage == passed.stage for one in before)
+        is_next = not passed.run or _begins_round(passed, before)
         rounds[passed.run] = [passed] if is_next else [*before, passed]
         if passed.mode != "verify" or not latest:
             latest = review_id(rounds[passed.run][0])
