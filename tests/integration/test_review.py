@@ -197,6 +197,16 @@ def test_a_reviewer_that_answers_later_is_part_of_the_same_review(review: Review
     assert {one["verdict"] for one in shown} == {"block-on-rejection"}
 
 
+def test_a_review_with_every_lens_has_a_record_of_each_pass(review: Reviewing, project: Path) -> None:
+    """The record of the whole names the records of its passes, and takes the id of none of them."""
+    (project / ".wystack").mkdir()
+    review("--lens", "all")
+    shown = {path.stem: json.loads(path.read_text()) for path in (project / ".wystack/reviews").iterdir()}
+    [whole] = [one for one in shown.values() if one["skill"] == "full-review"]
+    assert sorted(whole["x_passes"]) == sorted(id for id, one in shown.items() if one["skill"] == "code-review")
+    assert len(whole["x_passes"]) == 6
+
+
 def test_outside_a_repository_nothing_is_reviewed(review: Reviewing, tmp_path: Path) -> None:
     """One error, exit code 2, and no store."""
     elsewhere = tmp_path / "elsewhere"
