@@ -197,6 +197,15 @@ def test_a_reviewer_that_answers_later_is_part_of_the_same_review(review: Review
     assert {one["verdict"] for one in shown} == {"block-on-rejection"}
 
 
+def test_the_report_names_every_reviewer_and_what_was_filtered(review: Reviewing, project: Path) -> None:
+    """It is the permanent record: a reader sees who looked and what the gate kept out."""
+    _, result = review(correctness=found(item("Slow in theory", severity="P2", confidence=50)))
+    text = (project / result["report"]).read_text()
+    [names] = [line for line in text.splitlines() if line.startswith("- Reviewers: ")]
+    assert all(name in names for name in ("correctness", "security", "testing", "maintainability"))
+    assert "Slow in theory" in text
+
+
 def test_a_review_with_every_lens_has_a_record_of_each_pass(review: Reviewing, project: Path) -> None:
     """The record of the whole names the records of its passes, and takes the id of none of them."""
     (project / ".wystack").mkdir()
