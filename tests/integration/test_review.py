@@ -206,6 +206,16 @@ def test_the_report_names_every_reviewer_and_what_was_filtered(review: Reviewing
     assert "Slow in theory" in text
 
 
+def test_what_earlier_reviews_left_open_is_said(review: Reviewing, awf: Awf, project: Path) -> None:
+    """A review that finds nothing passes, and its screen does not say that nothing is left."""
+    review(correctness=found(item()))
+    code, result = review()
+    assert (code, result["verdict"], result["older"]) == (0, "PASS", 1)
+    shown = awf("review", "--script", str(review.script), cwd=project).stdout
+    assert "awf findings list" in shown
+    assert "Nothing is left" not in shown
+
+
 def test_a_review_with_every_lens_has_a_record_of_each_pass(review: Reviewing, project: Path) -> None:
     """The record of the whole names the records of its passes, and takes the id of none of them."""
     (project / ".wystack").mkdir()
@@ -214,6 +224,12 @@ def test_a_review_with_every_lens_has_a_record_of_each_pass(review: Reviewing, p
     [whole] = [one for one in shown.values() if one["skill"] == "full-review"]
     assert sorted(whole["x_passes"]) == sorted(id for id, one in shown.items() if one["skill"] == "code-review")
     assert len(whole["x_passes"]) == 6
+
+
+def test_a_reviewer_that_cannot_work_is_named_once(review: Reviewing) -> None:
+    """It is named by its stage, also if findings name it otherwise."""
+    code, result = review(tests={"error": "auth"})
+    assert (code, [gap.partition(":")[0] for gap in result["incomplete"]]) == (3, ["tests"])
 
 
 def test_outside_a_repository_nothing_is_reviewed(review: Reviewing, tmp_path: Path) -> None:

@@ -87,12 +87,14 @@ def _lines(review: ReviewResult, options: ReviewOptions, report: str, commands: 
         yield from (_finding_line(finding, since) for finding, since in found)
     if len(review.findings) > len(shown):
         yield f"\n{plural(len(review.findings) - len(shown), 'more finding')} not shown."
-    if not review.findings and not review.gaps:
+    if not (review.findings or review.gaps or review.rejections or review.older):
         yield "\nNothing is left to deal with."
     notes = [f"Incomplete: {sanitize(gap)}" for gap in review.gaps]
     notes += (f"Rejected by {sanitize(one)}" for one in review.rejections)
     if not review.gaps and review.status is not RunStatus.SUCCESS and review.reason not in ("", review.status):
         notes.append(f"{review.status.capitalize()}: {sanitize(review.reason)}")
+    if review.older:
+        notes.append(f"{plural(review.older, 'finding')} of earlier reviews still open: awf findings list")
     if review.filtered:
         notes.append(f"{plural(review.filtered, 'item')} filtered or demoted: awf findings list --filtered")
     if report:

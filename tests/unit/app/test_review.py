@@ -79,7 +79,7 @@ def test_the_source_says_what_runs() -> None:
 def result(status: RunStatus, verdict: Verdict, *gaps: str) -> ReviewResult:
     """A result with a verdict."""
     found = replace(verdicts([]), after_verification=verdict)
-    return ReviewResult("r", status, "", found, (), (), True, gaps, 0, 0.0, 0, 0.0)
+    return ReviewResult("r", status, "", found, (), (), True, gaps, 0, 0, 0.0, 0, 0.0)
 
 
 @pytest.mark.parametrize(
