@@ -110,6 +110,14 @@ def test_the_report_covers_every_reviewer(tmp_path: Path, awf: Awf) -> None:
     assert (coverage["residual_risks"], coverage["testing_gaps"]) == (["Sums are rounded"], ["Nothing tests it"])
 
 
+def test_what_was_decided_earlier_is_not_undecided(project: Path, awf: Awf) -> None:
+    """The report of a fix says what was decided about the findings that it was not given."""
+    awf("findings", "walk", *answers(project, "apply", "defer", "skip"))
+    (project / "script.json").write_text("{}")
+    done = awf("findings", "fix", "--script", "script.json", "--json")
+    assert json.loads(done.stdout)["not_asked"] == {"advisory": 1, "deferred": 1, "skipped": 1}
+
+
 def test_programs_read_the_report(project: Path, awf: Awf) -> None:
     """With --json nothing but JSON is on standard output."""
     done = awf(

@@ -24,6 +24,8 @@ _BUCKETS = {  # what can become of a finding, in the order of the report, with t
     "dropped": "dropped by the validator",
     "left": "left open",
 }
+_DECIDED = DONE | {Action.APPLY: _ACCEPTED}  # what was decided about a finding that is open
+_LEFT_ALONE = {"advisory", "pre-existing", DONE[Action.ACKNOWLEDGE]}  # what nobody has to act on
 
 
 def render_report(walk: Walk, apply_with: str = "") -> str:
@@ -214,8 +216,7 @@ def _nothing_to_decide(ledger: Ledger) -> str:
     if not left:
         return f"All findings resolved{applied}."
     remain = "finding remains" if sum(left.values()) == 1 else "findings remain"
-    unresolved = {"safe_auto", "doubtful", "claimed to be fixed", "undecided"} & set(left)
-    resolved = "No finding needs a decision" if unresolved else "All actionable findings resolved"
+    resolved = "All actionable findings resolved" if set(left) <= _LEFT_ALONE else "No finding needs a decision"
     return f"{resolved}{applied}. ({_listed(left)} {remain} in the report.)"
 
 
@@ -233,10 +234,20 @@ def _count_kinds(findings: Iterable[Finding]) -> dict[str, int]:
         if not one.state.active
         else "pre-existing"
         if one.pre_existing
+        else _DECIDED[Action(one.decisions[-1].action)]
+        if one.decisions
         else classes.get(one.autofix_class, "undecided" if passes(one.severity, one.confidence) else "doubtful")
         for one in findings
     )
-    order = ("advisory", "pre-existing", "safe_auto", "doubtful", "claimed to be fixed", "undecided")
+    order = (
+        "advisory",
+        "pre-existing",
+        "safe_auto",
+        "doubtful",
+        "claimed to be fixed",
+        *_DECIDED.values(),
+        "undecided",
+    )
     return {kind: counts[kind] for kind in order if counts[kind]}
 
 
