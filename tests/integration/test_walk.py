@@ -314,6 +314,7 @@ def test_enter_agrees_and_every_key_works(project: Path, awf: Awf) -> None:
     screen = shown(run_on_screen([COMMAND, "findings", "walk"], project, lines=60, typed=typed))
     keys = [line.split()[0].rstrip(",") for line in screen if line.startswith("  ") and "  " in line.strip()]
     assert {"a", "d", "s", "r", "Enter", "v", "?", "q"} <= set(keys)
+    assert " " * 21 + "recommended" in screen, "a long line is wrapped between words"
     assert "    >    2  line 2 of the cache" in screen
     assert {number: action for number, [(action, _)] in decided(awf).items()} == {1: "apply", 2: "defer", 3: "skip"}
 
