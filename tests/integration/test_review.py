@@ -462,6 +462,7 @@ def test_fixes_are_chosen_by_a_person(review: Reviewing, awf: Awf, project: Path
     resumed = awf("resume", "--answers", str(answers), cwd=project)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     assert resumed.stdout.startswith("PASS")
+    assert "Applied (1)" in resumed.stdout, "the completion report, after the fix"
     assert (project / "a.py").read_text() == FIXED
     second = review.prompt("correctness")
     assert "## What changed since your last review (visit 1)" in second
