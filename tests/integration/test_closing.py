@@ -215,6 +215,36 @@ def test_a_tool_closes_what_it_no_longer_reports(project: Project) -> None:
     assert project.take("lint.sarif", sarif("a", "b"))["reopened"] == [fixed]
 
 
+TYPES = "a.py:1: error: Wrong type  [assignment]\nb.py:1: error: No annotation  [var-annotated]\n"
+
+
+@pytest.mark.parametrize(
+    "stopped",
+    [
+        "a.py:3: error: Invalid syntax  [syntax]\nFound 1 error in 1 file (errors prevented further checking)\n",
+        "a.py:3: error: INTERNAL ERROR -- Please try using mypy master on GitHub\n",
+        '{"file": "a.py", "line": 3, "message": "Invalid syntax", "code": "syntax", "severity": "error"}\n',
+    ],
+)
+def test_a_tool_that_stopped_early_closes_nothing(project: Project, stopped: str) -> None:
+    """0-04: what mypy found before it could not go on is kept, and the pass is incomplete."""
+    project.take("mypy.txt", TYPES)
+    taken = project.take("mypy.txt", stopped)
+    assert (taken["fixed"], len(taken["new"]), taken["verdicts"]["complete"]) == ([], 1, False)
+    assert set(project.states().values()) == {"open"}
+
+
+def test_a_file_that_eslint_cannot_parse_keeps_its_findings(project: Project) -> None:
+    """0-04: the files that it could check are closed."""
+
+    def report(first: dict[str, Any], *second: dict[str, Any]) -> str:
+        return json.dumps([{"filePath": "a.py", "messages": [first]}, {"filePath": "b.py", "messages": list(second)}])
+
+    project.take("eslint.json", report(*({"message": name, "severity": 2, "line": 1} for name in ("a", "b"))))
+    project.take("eslint.json", report({"message": "Parsing error", "fatal": True, "severity": 2, "line": 3}))
+    assert project.states() == {"a": "open", "b": "verified_fixed", "Parsing error": "open"}
+
+
 def test_a_test_that_passes_closes_exactly_its_own_finding(project: Project) -> None:
     """0-04: one that was skipped, or not run, stays open."""
     project.take("tests.xml", junit(a="failed", b="failed", c="failed"))

@@ -180,6 +180,58 @@ def test_a_reviewer_that_cannot_work_makes_the_review_incomplete(review: Reviewi
     assert "## The change" in review.prompt("security")
 
 
+def test_a_reviewer_that_answers_later_is_part_of_the_same_review(review: Reviewing, awf: Awf, project: Path) -> None:
+    """What the others said before the pause counts: in the verdict file, the records, the report and for the commit."""
+    (project / ".wystack").mkdir()
+    git(project, "add", "a.py", "pkg")
+    git(project, "commit", "-qm", "two")
+    code, _ = review(tests={"error": "quota"}, security=found(verdict="BLOCK", argument="no threat model"))
+    assert code == 3
+    up = project.parent / "up.json"
+    up.write_text("{}")
+    assert awf("resume", "--script", str(up), "--json", cwd=project).returncode == 1
+    latest = json.loads((project / ".code-review/review-latest.json").read_text())
+    assert (latest["verdict"], len(list((project / "docs/code-reviews").iterdir()))) == ("FAIL", 1)
+    assert awf("verdict", "--at", "HEAD", cwd=project).returncode == 1
+    shown = [json.loads(path.read_text()) for path in (project / ".wystack/reviews").iterdir()]
+    assert {one["verdict"] for one in shown} == {"block-on-rejection"}
+
+
+def test_the_report_names_every_reviewer_and_what_was_filtered(review: Reviewing, project: Path) -> None:
+    """It is the permanent record: a reader sees who looked and what the gate kept out."""
+    _, result = review(correctness=found(item("Slow in theory", severity="P2", confidence=50)))
+    text = (project / result["report"]).read_text()
+    [names] = [line for line in text.splitlines() if line.startswith("- Reviewers: ")]
+    assert all(name in names for name in ("correctness", "security", "testing", "maintainability"))
+    assert "Slow in theory" in text
+
+
+def test_what_earlier_reviews_left_open_is_said(review: Reviewing, awf: Awf, project: Path) -> None:
+    """A review that finds nothing passes, and its screen does not say that nothing is left."""
+    review(correctness=found(item()))
+    code, result = review()
+    assert (code, result["verdict"], result["older"]) == (0, "PASS", 1)
+    shown = awf("review", "--script", str(review.script), cwd=project).stdout
+    assert "awf findings list" in shown
+    assert "Nothing is left" not in shown
+
+
+def test_a_review_with_every_lens_has_a_record_of_each_pass(review: Reviewing, project: Path) -> None:
+    """The record of the whole names the records of its passes, and takes the id of none of them."""
+    (project / ".wystack").mkdir()
+    review("--lens", "all")
+    shown = {path.stem: json.loads(path.read_text()) for path in (project / ".wystack/reviews").iterdir()}
+    [whole] = [one for one in shown.values() if one["skill"] == "full-review"]
+    assert sorted(whole["x_passes"]) == sorted(id for id, one in shown.items() if one["skill"] == "code-review")
+    assert len(whole["x_passes"]) == 6
+
+
+def test_a_reviewer_that_cannot_work_is_named_once(review: Reviewing) -> None:
+    """It is named by its stage, also if findings name it otherwise."""
+    code, result = review(tests={"error": "auth"})
+    assert (code, [gap.partition(":")[0] for gap in result["incomplete"]]) == (3, ["tests"])
+
+
 def test_outside_a_repository_nothing_is_reviewed(review: Reviewing, tmp_path: Path) -> None:
     """One error, exit code 2, and no store."""
     elsewhere = tmp_path / "elsewhere"
@@ -476,6 +528,7 @@ def test_fixes_are_chosen_by_a_person(review: Reviewing, awf: Awf, project: Path
     resumed = awf("resume", "--answers", str(answers), cwd=project)
     assert resumed.returncode == 0, resumed.stdout + resumed.stderr
     assert resumed.stdout.startswith("PASS")
+    assert "Applied (1)" in resumed.stdout, "the completion report, after the fix"
     assert (project / "a.py").read_text() == FIXED
     second = review.prompt("correctness")
     assert "## What changed since your last review (visit 1)" in second

@@ -77,6 +77,47 @@ def test_a_file_of_answers(project: Path, awf: Awf) -> None:
     assert (project / ledger[2][0][1]).is_file()
 
 
+def test_a_rejection_and_a_claimed_fix_are_not_resolved(tmp_path: Path, awf: Awf) -> None:
+    """A reviewer that rejects the change, and a fix that nobody has verified, keep the verdict at not ready."""
+    (tmp_path / "cache.py").write_text("line 1\nline 2\n")
+    rejected = tmp_path / "rejected.json"
+    rejected.write_text(json.dumps({**reviews.review(), "verdict": "BLOCK", "argument": "no design"}))
+    awf("findings", "import", str(rejected))
+    first = json.loads(awf("findings", "walk", "--json").stdout)
+    accepted, claimed = tmp_path / "accepted.json", tmp_path / "claimed.json"
+    accepted.write_text(json.dumps(reviews.review()))
+    claimed.write_text(json.dumps(reviews.review(item("Path traversal", "P0", 2))))
+    awf("findings", "import", str(accepted), "--reviewer", reviews.review()["reviewer"])
+    awf("findings", "import", str(claimed))
+    shown = tmp_path / ".code-review/review-latest.json"
+    shown.write_text(shown.read_text().replace('"status": "open"', '"status": "fixed"'))
+    second = json.loads(awf("findings", "walk", "--json").stdout)
+    assert (first["verdict"], second["verdict"]) == ("Not ready", "Not ready")
+    assert "resolved" not in first["summary"] + second["summary"]
+
+
+def test_the_report_covers_every_reviewer(tmp_path: Path, awf: Awf) -> None:
+    """Risks and gaps are those of all reviewers of the last run, not only of the one that answered last."""
+    (tmp_path / "w.awf.kdl").write_text(
+        'workflow "W" {\n version 2\n start "one"\n stage "one" kind="llm" findings="review" prompt="Look"\n'
+        ' stage "two" kind="llm" findings="review" prompt="Look"\n stage "end" kind="exit"\n'
+        ' transition from="one" to="two"\n transition from="two" to="end"\n}\n'
+    )
+    risky = json.dumps({"findings": [], "residual_risks": ["Sums are rounded"], "testing_gaps": ["Nothing tests it"]})
+    (tmp_path / "script.json").write_text(json.dumps({"one": risky}))
+    assert awf("run", "w.awf.kdl", "--script", "script.json").returncode == 0
+    coverage = json.loads(awf("findings", "walk", "--json").stdout)["coverage"]
+    assert (coverage["residual_risks"], coverage["testing_gaps"]) == (["Sums are rounded"], ["Nothing tests it"])
+
+
+def test_what_was_decided_earlier_is_not_undecided(project: Path, awf: Awf) -> None:
+    """The report of a fix says what was decided about the findings that it was not given."""
+    awf("findings", "walk", *answers(project, "apply", "defer", "skip"))
+    (project / "script.json").write_text("{}")
+    done = awf("findings", "fix", "--script", "script.json", "--json")
+    assert json.loads(done.stdout)["not_asked"] == {"advisory": 1, "deferred": 1, "skipped": 1}
+
+
 def test_programs_read_the_report(project: Path, awf: Awf) -> None:
     """With --json nothing but JSON is on standard output."""
     done = awf(
@@ -273,6 +314,7 @@ def test_enter_agrees_and_every_key_works(project: Path, awf: Awf) -> None:
     screen = shown(run_on_screen([COMMAND, "findings", "walk"], project, lines=60, typed=typed))
     keys = [line.split()[0].rstrip(",") for line in screen if line.startswith("  ") and "  " in line.strip()]
     assert {"a", "d", "s", "r", "Enter", "v", "?", "q"} <= set(keys)
+    assert " " * 21 + "recommended" in screen, "a long line is wrapped between words"
     assert "    >    2  line 2 of the cache" in screen
     assert {number: action for number, [(action, _)] in decided(awf).items()} == {1: "apply", 2: "defer", 3: "skip"}
 

@@ -167,7 +167,7 @@ class ReviewResult:
     rejections: tuple[str, ...]  # reviewers that reject the whole change, and why
     reviewed: bool  # whether a reviewer or tool answered at all
     gaps: tuple[str, ...]  # reviewers and tools that gave no readable answer, and why
-    older: int  # open findings that this review is not about
+    older: int  # findings that are open, and that this review was not about
     filtered: int  # items that the gate filtered or demoted
     cost_usd: float
     tokens: int
@@ -220,7 +220,8 @@ def summarize_review(state: State, ledger: Ledger) -> ReviewResult:
     blocks = [said for one in last for said in one.reviewer_verdicts if said.verdict == BLOCK]
     blocks += _failures_in_words(state, {one.stage for one in last})
     own = {str(one.id) for one in passes}
-    still_open = {one.id for one in open_findings(ledger)}
+    about = {one.id for one in findings}
+    still_open = {one.id: one for one in open_findings(ledger)}
     left = sorted(
         (one for one in findings if one.id in still_open), key=lambda one: (one.severity.rank, importance(one))
     )
@@ -233,7 +234,7 @@ def summarize_review(state: State, ledger: Ledger) -> ReviewResult:
         findings=tuple((one, _since(one, own)) for one in left),
         reviewed=review is not None,
         gaps=gaps,
-        older=len(still_open.difference(one.id for one in left)),
+        older=sum(not one.pre_existing for id, one in still_open.items() if id not in about),
         filtered=len(hidden_items(ledger, state.run_id)),
         cost_usd=round(state.cost_usd, 6),
         tokens=state.tokens,
@@ -246,7 +247,8 @@ def _gaps(state: State, ledger: Ledger, coverage: Coverage) -> Iterator[str]:
     errors = state.progress.errors
     for stage, error in errors.items():
         yield f"{stage}: {error.reason.partition('could not run: ')[2] or error.reason}"
-    silent = {name: why for name, why in coverage.silent.items() if name not in errors}
+    named = {name for stage in errors for name in _names(state.workflow.by_id[stage])}
+    silent = {name: why for name, why in coverage.silent.items() if name not in named}
     yield from (f"{name}: {coverage.problems.get(name) or why}" for name, why in silent.items())
     if review_options(state).mode == "verify" and state.status.final:
         unruled = (one for one in claims_to_verify(ledger) if one.state is FindingState.FIX_CLAIMED)

@@ -21,7 +21,7 @@ from pipeline.cli.findings.options import print_problems, utc_now
 from pipeline.cli.main import print_error
 from pipeline.cli.options import current_settings
 from pipeline.cli.output import terminal_width
-from pipeline.cli.run import WatchOptions
+from pipeline.cli.run import WatchOptions, show_triage
 from pipeline.cli.store_options import StoreLocation
 from pipeline.cli.terminal import UNLIMITED, Style, best_effort_output, sanitize
 from pipeline.engine.state import RunStatus
@@ -53,11 +53,13 @@ def show_review(store: RunStore, result: RunResult, where: StoreLocation, watch:
     }
     with best_effort_output():
         if watch.as_json:
-            document = review.as_json(ledger) | about | {"next": commands, "exit_code": int(code)}
+            triage = {"triage": result.triage} if result.triage else {}
+            document = review.as_json(ledger) | about | triage | {"next": commands, "exit_code": int(code)}
             # After the events of the run, each of which is a line, the result is the last line.
             click.echo(json.dumps(document, indent=None if watch.events else 2))
         else:
-            click.echo("\n".join(_lines(review, options, report, commands)))
+            click.echo("\n".join((*_lines(review, options, report, commands), *([""] if result.triage else []))))
+            show_triage(result)
     return code
 
 

@@ -306,12 +306,17 @@ def execute_run(action: Action, where: StoreLocation, watch: WatchOptions) -> in
         elif watch.detach:
             click.echo(f"run {result.run_id} is with the workers\nsee: awf status {result.run_id}{where.end}")
         else:
-            if result.triage_text and result.status.final:
-                from pipeline.cli.findings.screen import Screen  # noqa: PLC0415 - few runs have a triage
-
-                Screen(sys.stdout).show_markdown(f"{result.triage_text}\n")
+            show_triage(result)
             click.echo(format_result(result, where))
     return ExitCode.SUCCESS if watch.detach else result.exit_code
+
+
+def show_triage(result: RunResult) -> None:
+    """Print what became of the findings that were decided in a run, once it is over."""
+    if result.triage_text and result.status.final:
+        from pipeline.cli.findings.screen import Screen  # noqa: PLC0415 - few runs have a triage
+
+        Screen(sys.stdout).show_markdown(f"{result.triage_text}\n")
 
 
 def print_event(event: Event) -> None:

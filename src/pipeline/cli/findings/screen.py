@@ -63,7 +63,7 @@ class Screen:
         if word == "v" and question.details:
             self._show_details(question)
         elif word == "?":
-            self._show("\n".join(_help(question)))
+            self._show("\n".join(_help(question, self.width)))
         elif key := parse_choice(question.options, typed):
             return key
         elif word:
@@ -122,9 +122,9 @@ def stops(typed: str) -> bool:
     return typed.strip().lower() in _STOP
 
 
-def _help(question: Question) -> Iterator[str]:
+def _help(question: Question, width: int) -> Iterator[str]:
     for number, option in enumerate(question.options, 1):
-        yield f"  {option.key[0]}, {number}, {option.key:<12} {option}"
+        yield from wrap(str(option), width, f"  {option.key[0]}, {number}, {option.key:<12} ", " " * 21)
     if question.recommended:
         yield f"  {'Enter':<18} accept the recommendation"
     if question.details:

@@ -58,12 +58,17 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
         [_with_path(item, file, root) for file in files for item in (*file.messages, *file.suppressed_messages)],
         lambda item, input_id: _read_item(item, input_id, name),
         contradictions=[_with_path(count, file, root) for file in files for count in _miscounts(file)],
-        covered=tuple(dict.fromkeys(items.relative_path(file.file_path, root) for file in files)),
+        covered=tuple(dict.fromkeys(items.relative_path(file.file_path, root) for file in files if not _fatal(file))),
     )
 
 
 def _with_path(item: Any, file: _File, root: str) -> Any:
     return {**item, "filePath": items.relative_path(file.file_path, root)} if isinstance(item, dict) else item
+
+
+def _fatal(file: _File) -> bool:
+    """Whether ESLint could not check a file, such as one that cannot be parsed."""
+    return any(isinstance(message, dict) and message.get("fatal") is True for message in file.messages)
 
 
 def _miscounts(file: _File) -> Iterator[dict[str, str]]:

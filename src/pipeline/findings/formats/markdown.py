@@ -6,7 +6,7 @@ What a finding says is text: it cannot start a heading, a link or any other mark
 import re
 from collections.abc import Iterable, Iterator
 
-from pipeline.findings.events import Coverage
+from pipeline.findings.events import Coverage, Disposition
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingState, Gate
 from pipeline.findings.reviews import Review, ledger_verdicts
@@ -29,6 +29,8 @@ def write(findings: Iterable[Finding], ledger: Ledger) -> str:
 def write_review(review: Review, id: str, ledger: Ledger) -> str:
     """The report of one review: what was reviewed, by whom, the verdict and the findings."""
     first, coverage = review.passes[0], review.coverage
+    reviewers = {name: status for one in review.passes for name, status in one.coverage.reviewers.items()}
+    hidden = (Disposition.FILTERED, Disposition.DEMOTED)
     skill = "Full review" if first.full_review else "Code review"
     reviewed = " ".join(filter(None, (first.scope, code_span(first.target) if first.target else "")))
     facts = {
@@ -39,7 +41,9 @@ def write_review(review: Review, id: str, ledger: Ledger) -> str:
         "Task": escape(first.task),
         "Started": code_span(first.started_at),
         "Passes": ", ".join(code_span(passed.id) for passed in review.passes),
-        "Reviewers": ", ".join(f"{escape(name)} ({status})" for name, status in coverage.reviewers.items()),
+        "Reviewers": ", ".join(
+            f"{escape(name)} ({status})" for name, status in (reviewers | coverage.reviewers).items()
+        ),
     }
     lines = [f"# {skill} {id}", "", *_verdict_lines(review.verdicts, coverage)]
     lines += [*(f"- {name}: {value}" for name, value in facts.items() if value), ""]
@@ -55,6 +59,12 @@ def write_review(review: Review, id: str, ledger: Ledger) -> str:
         "Patterns worth repeating": [
             f"{escape(one.name)}{f', {code_span(one.location)}' if one.location else ''}: {escape(one.rationale)}"
             for one in found
+        ],
+        "Filtered or demoted": [
+            f"{escape(item.title)}: {escape(item.reason)}"
+            for one in review.passes
+            for item in one.entries
+            if item.disposition in hidden
         ],
         "Residual risks": [escape(text) for one in review.passes for text in one.coverage.residual_risks],
         "Testing gaps": [escape(text) for one in review.passes for text in one.coverage.testing_gaps],

@@ -5,12 +5,13 @@ taken for a clean run), and because it ends with their number, which shows wheth
 """
 
 import re
+from dataclasses import replace
 from typing import Any, Literal
 
 from pydantic import Field
 
 from pipeline.findings.formats import items, strict_json
-from pipeline.findings.model import Location, RawFinding, ReviewerReport, Severity
+from pipeline.findings.model import Location, RawFinding, ReportStatus, ReviewerReport, Severity
 from pipeline.findings.scales import category_of_rule
 
 FORMAT = "mypy"
@@ -23,6 +24,9 @@ _CODE = re.compile(r"\[([a-z][a-z0-9-]*)\]$")
 _DEFINED = re.compile(r".* defined (?:here|in .*)")  # a note about another line
 _SUCCESS = re.compile(r"Success: no issues found in \d+ source files?")
 _SUMMARY = re.compile(r"Found (\d{1,9}) errors? in \d+ files?(?: \(.*\))?")
+_STOPPED = re.compile(
+    r'\(errors prevented further checking\)$|: error: INTERNAL ERROR|^\{.*"code": ?"syntax"', re.MULTILINE
+)  # a file that cannot be parsed stops mypy
 
 
 class _Line(items.ForeignModel):
@@ -37,9 +41,13 @@ class _Line(items.ForeignModel):
 
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
     """What mypy found; raises ValueError."""
-    name = reviewer or FORMAT
-    messages = _parse(strict_json.decode_text(data))
-    return items.collect_items(name, FORMAT, messages, lambda item, input_id: _read_item(item, input_id, name, root))
+    name, text = reviewer or FORMAT, strict_json.decode_text(data)
+    report = items.collect_items(
+        name, FORMAT, _parse(text), lambda item, input_id: _read_item(item, input_id, name, root)
+    )
+    if _STOPPED.search(text):
+        return replace(report, status=ReportStatus.PARTIAL, problem="mypy may have found more: it stopped early")
+    return report
 
 
 def _parse(text: str) -> list[Any]:

@@ -149,15 +149,16 @@ def _reviews(value: Any, depth: int = 0) -> Iterator[Mapping[str, Any]]:
     elif isinstance(value, dict):
         review = _with_known_keys(value, _REVIEW_KEYS)
         names = _LISTS if depth < _MAX_OTHER_NAMES else _LISTS[:1]
-        key = next((key for key in names if isinstance(review.get(key), list)), "findings")
+        key = next((key for key in names if isinstance(_ungrouped(review.get(key)), list)), "findings")
         if key in review:
             yield {**review, "findings": _ungrouped(review[key])}
         elif _is_item(value):
             yield {"findings": [value]}
             return
         for name, item in review.items():
-            if name in _MORE_LISTS and isinstance(item, list) and any(isinstance(one, dict) for one in item):
-                yield {"findings": item}
+            listed = name != key and isinstance(item, list) and any(isinstance(one, dict) for one in item)
+            if listed and (name in _MORE_LISTS or name in names or severity_of_word(name)):
+                yield {"findings": _ungrouped({name: item})}
             elif name != key and name not in _OTHER_LISTS and depth < _MAX_WRAPPERS:
                 yield from _reviews(item, depth + 1)
 

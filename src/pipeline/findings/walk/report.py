@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from pipeline.findings.events import Coverage, Disposition
-from pipeline.findings.ledger import Ledger, open_findings
+from pipeline.findings.ledger import Ledger, last_passes, open_findings
 from pipeline.findings.merge import passes
 from pipeline.findings.model import AutofixClass, Finding, FindingState
+from pipeline.findings.reviews import last_review, standing_rejections
 from pipeline.findings.verdicts import Readiness, verdicts
 from pipeline.findings.walk.machine import UNTRACKED, Action, Walk, WalkItem
 from pipeline.findings.walk.present import DONE, location, one_line, title
@@ -23,6 +24,8 @@ _BUCKETS = {  # what can become of a finding, in the order of the report, with t
     "dropped": "dropped by the validator",
     "left": "left open",
 }
+_DECIDED = DONE | {Action.APPLY: _ACCEPTED}  # what was decided about a finding that is open
+_LEFT_ALONE = {"advisory", "pre-existing", DONE[Action.ACKNOWLEDGE]}  # what nobody has to act on
 
 
 def render_report(walk: Walk, apply_with: str = "") -> str:
@@ -154,14 +157,14 @@ def _tickets(walk: Walk) -> dict[str, list[dict[str, Any]]]:
 
 def _coverage(walk: Walk) -> dict[str, Any]:
     """What the findings do not show."""
-    coverage, last = walk.ledger.coverage() or Coverage(), walk.ledger.last
+    coverage, last = walk.ledger.coverage() or Coverage(), last_passes(walk.ledger)
     hidden = (Disposition.SUPPRESSED, Disposition.FILTERED)
     unexplained = [item for item in walk.items if item.unexplained_by]
     reviewers = dict.fromkeys(name for item in unexplained for name in item.unexplained_by)
     return {
-        "suppressed": sum(entry.disposition in hidden for entry in last.entries) if last else 0,
-        "residual_risks": [one_line(text, _MAX_NOTE) for text in coverage.residual_risks],
-        "testing_gaps": [one_line(text, _MAX_NOTE) for text in coverage.testing_gaps],
+        "suppressed": sum(entry.disposition in hidden for one in last for entry in one.entries),
+        "residual_risks": [one_line(text, _MAX_NOTE) for one in last for text in one.coverage.residual_risks],
+        "testing_gaps": [one_line(text, _MAX_NOTE) for one in last for text in one.coverage.testing_gaps],
         "failed_reviewers": _failed_reviewers(coverage),
         "framing_gaps": {"count": len(unexplained), "reviewers": [one_line(name, _MAX_NAME) for name in reviewers]},
     }
@@ -190,7 +193,10 @@ def _readiness(walk: Walk) -> Readiness:
         for one in walk.ledger
     ]
     fixes_applied = bool(made or _count_safe_fixes(left))
-    return verdicts(left, coverage, fixes_applied=fixes_applied).readiness
+    last = last_review(walk.ledger)
+    changed = last is not None and last.tree_changed
+    said = standing_rejections(walk.ledger)
+    return verdicts(left, coverage, said, fixes_applied=fixes_applied, changed=changed).readiness
 
 
 def _nothing_to_decide(ledger: Ledger) -> str:
@@ -201,14 +207,16 @@ def _nothing_to_decide(ledger: Ledger) -> str:
     if not coverage.complete:
         failed = ", ".join(_failed_reviewers(coverage))
         return f"The review is incomplete: {failed}. No finding needs a decision."
+    if rejections := standing_rejections(ledger):
+        names = ", ".join(one_line(one.reviewer, _MAX_NAME) for one in rejections)
+        return f"The change is rejected by {names}. No finding needs a decision."
     safe = _count_safe_fixes(ledger)
     applied = f" — {safe} safe_auto {'fix' if safe == 1 else 'fixes'} applied" if safe else ""
-    left = _count_kinds(finding for finding in ledger if finding.state.active)
+    left = _count_kinds(open_findings(ledger))
     if not left:
         return f"All findings resolved{applied}."
     remain = "finding remains" if sum(left.values()) == 1 else "findings remain"
-    unresolved = {"safe_auto", "doubtful", "undecided"} & set(left)
-    resolved = "No finding needs a decision" if unresolved else "All actionable findings resolved"
+    resolved = "All actionable findings resolved" if set(left) <= _LEFT_ALONE else "No finding needs a decision"
     return f"{resolved}{applied}. ({_listed(left)} {remain} in the report.)"
 
 
@@ -226,10 +234,20 @@ def _count_kinds(findings: Iterable[Finding]) -> dict[str, int]:
         if not one.state.active
         else "pre-existing"
         if one.pre_existing
+        else _DECIDED[Action(one.decisions[-1].action)]
+        if one.decisions
         else classes.get(one.autofix_class, "undecided" if passes(one.severity, one.confidence) else "doubtful")
         for one in findings
     )
-    order = ("advisory", "pre-existing", "safe_auto", "doubtful", "claimed to be fixed", "undecided")
+    order = (
+        "advisory",
+        "pre-existing",
+        "safe_auto",
+        "doubtful",
+        "claimed to be fixed",
+        *_DECIDED.values(),
+        "undecided",
+    )
     return {kind: counts[kind] for kind in order if counts[kind]}
 
 
