@@ -684,7 +684,7 @@ def test_the_shipped_fix_stage_is_asked_to_fix_everything(project: Project) -> N
     script = {
         "review_code": [found(LEAK), found()],
         "review_tests": [found(PRINT), found()],
-        "fix": "[FINDING 1: fixed]\n[FINDING 2: fixed]",
+        "fix": {"write": {"fixed.txt": "yes\n"}, "reply": "[FINDING 1: fixed]\n[FINDING 2: fixed]"},
     }
     (project.folder / "script.json").write_text(json.dumps(script))
     given = ("--goal", "Read files", "--backend", "scripted", "--script", "script.json", "--run-id", "r", "--json")

@@ -73,7 +73,7 @@ case $AWF_STAGE in
   find_plan) echo 'A plan.'; echo '[STATUS: success]' ;;
   *review*|rev*) echo '{"findings": []}'; echo '[STATUS: success]' ;;
   plan*|draft|explore) echo 'A plan.' ;;
-  *) echo x >work.txt; echo 'Done.' ;;
+  *) echo x >>work.txt; echo 'Done.' ;;
 esac
 """
 SETTINGS = 'limits { idle "700ms"; retry_delay "1ms" }\n'

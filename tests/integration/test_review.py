@@ -206,16 +206,6 @@ def test_the_report_names_every_reviewer_and_what_was_filtered(review: Reviewing
     assert "Slow in theory" in text
 
 
-def test_what_earlier_reviews_left_open_is_said(review: Reviewing, awf: Awf, project: Path) -> None:
-    """A review that finds nothing passes, and its screen does not say that nothing is left."""
-    review(correctness=found(item()))
-    code, result = review()
-    assert (code, result["verdict"], result["older"]) == (0, "PASS", 1)
-    shown = awf("review", "--script", str(review.script), cwd=project).stdout
-    assert "awf findings list" in shown
-    assert "Nothing is left" not in shown
-
-
 def test_a_review_with_every_lens_has_a_record_of_each_pass(review: Reviewing, project: Path) -> None:
     """The record of the whole names the records of its passes, and takes the id of none of them."""
     (project / ".wystack").mkdir()
