@@ -449,3 +449,28 @@ transition from="clean" to="end"
     assert git(project, "rev-parse", "HEAD") != start
     assert project.awf("verdict", "--at", "HEAD").returncode == 0
     assert project.awf("verdict", "--at", start).returncode == 1
+
+
+@pytest.mark.parametrize("by", ["a person", "an agent"])
+def test_the_record_of_a_pass_cannot_be_edited(project: Project, by: str) -> None:
+    """000-14: it is reported, the verdict does not follow it, and the next command that writes puts it back."""
+    project.run(ALONE, {"rev": found(GRAVE)})
+    (path,) = (project.folder / ".wystack/reviews").glob("*.json")
+    before = path.read_bytes()
+    assert b"block-on-MUSTs" in before
+    forged = before.replace(b"block-on-MUSTs", b"ship")
+    if by == "a person":
+        path.write_bytes(forged)
+        done = project.awf("verdict")
+        assert (done.returncode, path.name in done.stderr) == (1, True)
+        project.awf("findings", "triage", "1", "--as", "fixed", "--note", "looked", "--yes")
+    else:
+        write = {"write": {str(path.relative_to(project.folder)): forged.decode()}, "reply": "Done."}
+        work = 'stage "work" kind="llm" prompt="Work"\ntransition from="work" to="end"\n'
+        (project.folder / "script.json").write_text(json.dumps({"work": write}))
+        (project.folder / "work.awf.kdl").write_text(
+            f'workflow "W" {{\nversion 2\nstart "work"\n{work}stage "end" kind="exit"\n}}\n'
+        )
+        project.awf("run", "work.awf.kdl", "--backend", "scripted", "--script", "script.json", "--run-id", "two")
+        assert path.name in project.awf("context", "two", "review.notes").stdout
+    assert path.read_bytes() == before

@@ -231,7 +231,7 @@ def read_verdict_edits(
         by_position.setdefault(str(one.get("id")), one)
     names = [key for key in dict.fromkeys((*edited, *written)) if key not in ("findings", *_LEGACY)]
     changed = [f"`{key}`" for key in names if not same_json(edited.get(key), written.get(key))]
-    problems = [f"verdict file: {', '.join(changed)} cannot be edited; put back"] if changed else []
+    problems = [f"verdict file: {', '.join(changed)} cannot be edited; the edit does not count"] if changed else []
     parts, seen = [], set()
     for one in items_of(edited):
         own = one.get("x_finding")
@@ -243,7 +243,7 @@ def read_verdict_edits(
         seen.add(before["x_finding"])
         if one != before:  # nearly all are equal, and comparing their fields one by one takes long
             parts.append(_read_item(one, before, finding, at, by))
-    problems += [f"verdict file: {id} was removed; it was put back" for id in known if id not in seen]
+    problems += [f"verdict file: {id} was removed; it still counts" for id in known if id not in seen]
     return join_edits([ViewEdits(problems=tuple(problems)), *parts])
 
 

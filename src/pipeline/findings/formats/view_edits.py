@@ -43,7 +43,7 @@ def refuse(finding: Finding, problems: Iterable[str], where: str, at: str, by: s
         return ViewEdits()
     note = f"put back: {'; '.join(found)}"[:_MAX_NOTE]
     return ViewEdits(
-        problems=tuple(f"{where}: {problem}; it was put back" for problem in found),
+        problems=tuple(f"{where}: {problem}; the edit does not count" for problem in found),
         notes=(FieldsEdited(at=at, id=finding.id, by=by, changes={}, note=note),),
     )
 

@@ -51,6 +51,7 @@ class Views:
 
     def write(self, ledger: Ledger, passed: Pass, at: str) -> ViewsWritten:
         """Write the files of a pass. Written again at any time, they come out the same."""
+        self._records.restore_passes()
         problems = self.record_pass(ledger, passed)
         problems += self._verdict.write(ledger, passed, at)
         problems += self._records.write_findings(ledger, at, FILE)
@@ -82,12 +83,14 @@ class Views:
 
     def refresh(self, ledger: Ledger, at: str) -> tuple[str, ...]:
         """Write the files again after findings changed between passes; return problems."""
+        self._records.restore_passes()
         problems = self._records.write_findings(ledger, at, FILE) + self._verdict.refresh(ledger, at)
         self._stamps.save()
         return tuple(problems)
 
     def restore(self, ledger: Ledger, at: str) -> tuple[str, ...]:
         """Undo the edits that are not allowed; return problems."""
+        self._records.restore_passes()
         problems = self._verdict.restore(ledger, at) + self._records.write_findings(ledger, at, FILE)
         self._stamps.save()
         return tuple(problems)

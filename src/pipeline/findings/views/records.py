@@ -22,7 +22,15 @@ from pipeline.findings.formats.view_edits import ViewEdits, join_edits, refuse
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingId
 from pipeline.findings.views.record_store import NO_TRUST, TIMEOUT, RecordStore, Trust, load_record_store
-from pipeline.findings.views.stamps import Stamp, Stamps, digest, explain_errors, has_content, stamp_of
+from pipeline.findings.views.stamps import (
+    Stamp,
+    Stamps,
+    WrittenFile,
+    digest,
+    explain_errors,
+    has_content,
+    stamp_of,
+)
 from pipeline.text import plural
 
 DIRECTORY = ".wystack"
@@ -100,7 +108,24 @@ class RecordDirectory:
             problems += self._hand_over({path: data})
             if not files.create_file(path, data):
                 raise AwfError(f"{path} was written by a process that did not wait for the lock")
+            self._stamps.save_copy(path.name, data)
+            self._stamps.record(path.name, stamp_of(path.lstat()), "", digest(data))
         return problems
+
+    def restore_passes(self) -> None:
+        """Write the records of passes again that were changed or removed: nothing in them may be edited."""
+        for name in self._edited_passes():
+            if data := self._stamps.read_copy(name):
+                path = self._reviews / name
+                with explain_errors(f"{_label(path)} cannot be written"):
+                    self._ensure_directory(self._reviews)
+                    files.write_file(path, data)
+                    self._stamps.record(name, stamp_of(path.lstat()), "", digest(data))
+
+    def _edited_passes(self) -> list[str]:
+        """The records of passes that are not as awf wrote them, or are gone."""
+        passes = ((name, written) for name, written in self._stamps.files.items() if name.startswith("REV-"))
+        return [name for name, written in passes if not _is_as_written(self._reviews / name, written)]
 
     def read_edits(self, ledger: Ledger, at: str, by: str) -> ViewEdits:
         """What was changed in the records of findings since awf wrote them; unknown records are imported.
@@ -114,6 +139,10 @@ class RecordDirectory:
             self._read[name] = stamp
             finding = ledger.findings.get(FindingId(name[:-5]))
             parts.append(self._edits_in(self._findings / name, stamp, finding, at, by))
+        changed = (path for name in self._edited_passes() if os.path.lexists(path := self._reviews / name))
+        parts.append(
+            ViewEdits(problems=tuple(f"{_label(path)} cannot be edited; awf will restore it" for path in changed))
+        )
         if outdated := sum(part.outdated for part in parts):
             older = f"{plural(outdated, 'record')} older than the ledger"
             parts.append(ViewEdits(problems=(f"{DIRECTORY}/findings: {older}; only triage was read",)))
@@ -243,6 +272,14 @@ class RecordDirectory:
                     rest = len(records) - done - 1
                     yield f"fallback.used: {problem}; {_label(path)} and {rest} more are kept in {DIRECTORY} only"
                     return
+
+
+def _is_as_written(path: Path, written: WrittenFile) -> bool:
+    try:
+        same = stamp_of(path.lstat()) == written.stamp
+        return same or digest(files.read_file(path, _MAX_RECORD) or b"") == written.digest
+    except (files.NotAFile, FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def render_file(finding: Finding) -> bytes:

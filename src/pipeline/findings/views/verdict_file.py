@@ -120,9 +120,9 @@ class VerdictFile:
             return ViewEdits()
         copy, document = self._copy(), self._present()
         if document is None:
-            return ViewEdits(problems=(f"{_LABEL} was removed; it is put back",) if copy else ())
+            return ViewEdits(problems=(f"{_LABEL} was removed; awf will write it again",) if copy else ())
         if isinstance(document, str):
-            return ViewEdits(problems=(f"{_LABEL} {document}; it is put back",))
+            return ViewEdits(problems=(f"{_LABEL} {document}; awf will write it again",))
         if stamp and copy and document in (copy, self._copy(_NEXT)):  # only its times changed
             self._stamps.record(LATEST, stamp, "", "")
             return ViewEdits()
