@@ -71,7 +71,9 @@ class Demo:
             code = self._run("resume", RUN_ID)
         if code == ExitCode.PAUSED:
             self._print("\nA reviewer is out of quota. Its silence does not count as a pass: the run waits for it.")
-            self._print("Meanwhile a person dismisses a false positive. No reviewer will raise it again.")
+            self._print(
+                "Meanwhile a person dismisses a false positive. From the next round on reviewers know the reason."
+            )
             self._run("findings", "triage", self._number_of(FALSE_POSITIVE), *_DISMISSAL)
             code = self._run("resume", RUN_ID)
         if code == ExitCode.SUCCESS:

@@ -13,7 +13,7 @@ from pipeline.findings.events import DecisionMade
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor, Decision, Finding
 from pipeline.findings.walk.machine import Action, Walk
-from pipeline.findings.walk.session import decided_walk, fix_events, fixer_prompt, read_fixes
+from pipeline.findings.walk.session import decided_walk, fix_events, fixer_prompt, read_fixes, safe_findings
 from pipeline.language.model import Access
 
 STAGE = "fix"  # the name of the agent in a script
@@ -28,18 +28,19 @@ class FixResult:
 
 
 def accepted_findings(ledger: Ledger) -> list[Finding]:
-    """The open findings whose fixes were accepted and are not applied yet."""
-    return [
+    """The open findings whose fixes were accepted and are not applied yet, after those that need no decision."""
+    accepted = [
         finding
         for finding in ledger
         if finding.state.active and finding.decisions and finding.decisions[-1].action == Action.APPLY
     ]
+    return [*safe_findings(finding for finding in ledger if not finding.decisions), *accepted]
 
 
 async def apply_fixes(
     names: Sequence[str], repository: Repository, runtime: Runtime, now: datetime, options: Mapping[str, Any]
 ) -> FixResult:
-    """Let one agent fix the named findings, or all that were accepted; naming a finding accepts its fix.
+    """Let one agent fix the named findings, or all that were accepted or are safe; naming one accepts its fix.
 
     The ledger is not locked while the agent works.
     """
@@ -57,9 +58,10 @@ async def apply_fixes(
     error = f"the fixer gave no answer: {outcome.reason}" if outcome.failure else ""
     fixes = read_fixes(findings, outcome.response, error)
     with open_ledger(runtime.store, repository, now) as opened:
-        accepted = {finding.id for finding in accepted_findings(opened.ledger)}
-        decision = Decision(at=opened.at, action=Action.APPLY, by=Actor.USER)
-        named = [DecisionMade(at=opened.at, id=one.id, decision=decision) for one in findings if one.id not in accepted]
-        problems += opened.problems + opened.record([*named, *fix_events(fixes, opened.ledger, opened.at)])
+        by = Actor.USER if names else Actor.ORCHESTRATOR
+        decision = Decision(at=opened.at, action=Action.APPLY, by=by)
+        decided = {one.id for one in opened.ledger if one.decisions and one.decisions[-1].action == Action.APPLY}
+        new = [DecisionMade(at=opened.at, id=one.id, decision=decision) for one in findings if one.id not in decided]
+        problems += opened.problems + opened.record([*new, *fix_events(fixes, opened.ledger, opened.at)])
         after = opened.ledger.copy()
     return FixResult(decided_walk(after, [after.findings[one.id] for one in findings], fixes=fixes), problems)

@@ -39,7 +39,7 @@ def command(
     *,
     as_json: bool,
 ) -> int:
-    """Let one agent fix what was accepted in a walk-through and is not applied yet, or the named findings.
+    """Let one agent fix what was accepted in a walk-through or is safe to fix, or the named findings.
 
     It changes files and commits nothing. What it says it fixed is claimed, not verified. The exit code is 1 if a fix
     failed.
@@ -54,5 +54,5 @@ def command(
     elif done.walk.items:
         Screen(sys.stdout).show_markdown(render_report(done.walk))
     else:
-        click.echo("Nothing to apply: no open finding is accepted. Decide with: awf findings walk")
+        click.echo("Nothing to apply: no open finding is accepted or safe to fix. Decide with: awf findings walk")
     return ExitCode.RUN_FAILED if done.walk.fixes.failed else ExitCode.SUCCESS

@@ -25,7 +25,7 @@ from pipeline.findings.explanation import (
 from pipeline.findings.formats.strict_json import finding_record
 from pipeline.findings.ledger import Ledger, joined_to
 from pipeline.findings.model import Evidence, Finding
-from pipeline.findings.verdicts import Shipping, Verdict
+from pipeline.findings.verdicts import Readiness, Shipping, Verdict
 from pipeline.text import plural, truncate
 
 _MAX_LINE = 4000  # characters
@@ -206,4 +206,6 @@ def _readiness(summary: VerdictSummary) -> str:
     }
     rejections = [f"{one.reviewer} rejects the change: {one.argument or 'no reason'}" for one in summary.rejections]
     said = [*(reason for reason, applies in reasons.items() if applies), *rejections]
-    return sanitize(f"Not ready: {', '.join(said)}")
+    only_fixes = len(said) == 1 and summary.required > 0
+    word = summary.verdicts.readiness if only_fixes else Readiness.NOT_READY
+    return sanitize(f"{word}: {', '.join(said)}")

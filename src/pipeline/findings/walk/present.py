@@ -436,6 +436,7 @@ def present_fix(fix: str, where: str, pointer: str) -> str:
         return "\n\n".join(_paragraphs_and_code(fix))
     plain = paragraphs(_DIFF.split(prose)[0].replace("`", ""))
     summary = escape(one_line(sentences(plain[0])[0], _MAX_SUMMARY)) if plain else ""
+    summary = summary or "The fix is given as code."
     shown = " ".join(filter(None, (summary, where and f"At {where}.")))
     return "\n\n".join(filter(None, (shown, f"Full fix: {pointer}")))
 

@@ -16,9 +16,10 @@ from pipeline.findings.walk.present import DONE, location, one_line, title
 
 _MAX_NOTE = 300  # characters
 _MAX_NAME = 60
-_ACCEPTED = "accepted"
+_ACCEPTED, _FAILED = "accepted", "failed"
 _BUCKETS = {  # what can become of a finding, in the order of the report, with the words for people
     DONE[Action.APPLY]: DONE[Action.APPLY],
+    _FAILED: "failed to apply",
     _ACCEPTED: "accepted, not applied yet",
     **{bucket: bucket for bucket in DONE.values()},
     "dropped": "dropped by the validator",
@@ -60,8 +61,6 @@ def report_data(walk: Walk, apply_with: str = "") -> dict[str, Any]:
     counts = {bucket: sum(one["action"] == bucket for one in findings) for bucket in order}
     failures = _failures(walk)
     summary = {bucket: f"{count} {_BUCKETS[bucket]}" for bucket, count in counts.items() if count}
-    if failed := sum(failure["what"] == "fix" for failure in failures):
-        summary["applied"] += f" ({failed} failed)"
     accepted = [summary.pop(_ACCEPTED)] if counts[_ACCEPTED] else []  # last, since it says what to do
     hint = [f"apply them with: {apply_with}"] if apply_with and accepted else []
     decided = "; ".join([*filter(None, [", ".join(summary.values())]), *accepted, *hint])
@@ -75,7 +74,7 @@ def report_data(walk: Walk, apply_with: str = "") -> dict[str, Any]:
         "open": len(open_findings(walk.ledger)),
         "not_asked": _not_asked(walk),
         "coverage": _coverage(walk),
-        "summary": decided if walk.items else _nothing_to_decide(walk.ledger),
+        "summary": decided if walk.items else _nothing_to_decide(walk.ledger, apply_with),
         "verdict": str(_readiness(walk)),
     }
 
@@ -89,9 +88,9 @@ def _entry(item: WalkItem, walk: Walk) -> dict[str, Any]:
     elif decision:
         bucket, note = DONE[Action(decision.action)], decision.ref or decision.reason
     if bucket == DONE[Action.APPLY]:
-        note = "the fix failed" if id in walk.fixes.failed else location(item.finding, all_lines=True)
-        if id not in walk.fixes.made and id not in walk.fixes.failed:
-            bucket = _ACCEPTED
+        note = location(item.finding, all_lines=True)
+        if id not in walk.fixes.made:
+            bucket = _FAILED if id in walk.fixes.failed else _ACCEPTED
     if id in walk.unvalidated and id not in walk.dropped:
         note = ", ".join(filter(None, (note, "not validated")))
     return {
@@ -199,7 +198,7 @@ def _readiness(walk: Walk) -> Readiness:
     return verdicts(left, coverage, said, fixes_applied=fixes_applied, changed=changed).readiness
 
 
-def _nothing_to_decide(ledger: Ledger) -> str:
+def _nothing_to_decide(ledger: Ledger, apply_with: str) -> str:
     """Why nothing was asked. Findings are called resolved only if all was reviewed and none of them remains open."""
     coverage = ledger.coverage()
     if coverage is None:
@@ -217,7 +216,8 @@ def _nothing_to_decide(ledger: Ledger) -> str:
         return f"All findings resolved{applied}."
     remain = "finding remains" if sum(left.values()) == 1 else "findings remain"
     resolved = "All actionable findings resolved" if set(left) <= _LEFT_ALONE else "No finding needs a decision"
-    return f"{resolved}{applied}. ({_listed(left)} {remain} in the report.)"
+    hint = f" Make the safe fixes with: {apply_with}" if apply_with and "safe_auto" in left else ""
+    return f"{resolved}{applied}. ({_listed(left)} {remain} in the report.){hint}"
 
 
 def _not_asked(walk: Walk) -> dict[str, int]:

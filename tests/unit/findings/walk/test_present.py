@@ -423,7 +423,7 @@ def test_the_summary_is_the_first_sentence_without_backticks() -> None:
     assert told == "Build the path from checked parts.\n\nFull fix: p"
     told = present_fix("Guard the path before it is opened with `if (!ok) { throw x; }` please.", "", "p")
     assert told.startswith("Guard the path before it is opened with if (!ok) { throw x; } please.\n")
-    assert present_fix("```\n-a\n+b\n```", "", "p") == "Full fix: p"
+    assert present_fix("```\n-a\n+b\n```", "", "p") == "The fix is given as code.\n\nFull fix: p"
     assert present_fix("```\nif x:\n    y\x1b[31m()\n```", "", "p") == "```\nif x:\n    y()\n```"
 
 
