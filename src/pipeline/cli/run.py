@@ -182,7 +182,8 @@ def _local_problems(workflow: Workflow, options: dict[str, Any], store: Path, *,
     has_budget = workflow.settings.max_cost_usd is not None or "max_cost_usd" in options
     if has_budget and not missing and (unpriced := backends.unpriced(workflow)):
         options[UNPRICED] = unpriced  # recorded with the run
-        note = f"max_cost_usd is not enforced for {', '.join(unpriced)}: set a price, or its cost is unknown"
+        hint = "" if unpriced == ["command"] else "; set a price in the settings"  # a command reports no tokens either
+        note = f"max_cost_usd is not enforced for {', '.join(unpriced)}: it does not report its cost{hint}"
         click.echo(f"warning: {sanitize(note)}", err=True)
     if ask and not missing:
         doctor = Doctor(settings, os.environ, store, processes, probe_cache_path(os.environ, home()), added)
