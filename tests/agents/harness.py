@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.agents.programs import Program
 
 from pipeline.backends import process_tree as sweep
-from pipeline.backends.agents.base import ProgramBackend
+from pipeline.backends.agents.base import AgentOverride, ProgramBackend
 from pipeline.backends.environment import child_environment
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.select import AGENTS
@@ -30,7 +30,6 @@ class AgentHarness:
         self.cwd.mkdir()
         self.artifacts = directory / "artifacts"
         self.events: list[AgentEvent] = []
-        self._backend = ProgramBackend(AGENTS[program.name], LocalProcesses(label))
 
     def ask(
         self,
@@ -44,7 +43,7 @@ class AgentHarness:
 
     def request(self, prompt: str, timeout: float = LONGEST) -> AgentRequest:
         """A request with the environment that a stage of a workflow would give."""
-        names = self._backend.variables(self.program.provider)
+        names = AGENTS[self.program.name].variables(self.program.provider)
         return AgentRequest(
             stage="stage",
             visit=1,
@@ -58,9 +57,10 @@ class AgentHarness:
             env=child_environment(self.environ, extra_names=names),
         )
 
-    async def run(self, request: AgentRequest) -> AgentResult:
-        """Run the program; cancelling this stops it."""
-        return await self._backend.run(request, self.events.append)
+    async def run(self, request: AgentRequest, extra: tuple[str, ...] = ()) -> AgentResult:
+        """Run the program with `extra` arguments; cancelling this stops it."""
+        backend = ProgramBackend(AGENTS[self.program.name], LocalProcesses(self.label), AgentOverride(extra=extra))
+        return await backend.run(request, self.events.append)
 
     @property
     def running(self) -> Path:

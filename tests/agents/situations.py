@@ -1,36 +1,90 @@
-"""What a model or a user can do to an agent, and what must result: one table for all programs."""
+"""What can happen to an agent, and what must result: one table for all programs.
+
+The table in docs/agents.md has the same rows.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from tests.agents.server.script import Drop, Once, Refuse, Say, Shell, Step
+from tests.agents.server.script import Cause, Drop, Hang, Kill, Once, Refuse, Say, Shell, Step
 
 from pipeline.engine.ports import ErrorKind
 
 VERDICT = "looks right\n[STATUS: success]"
 HUGE = "\n".join(f"{number}: {sha256(str(number).encode()).hexdigest()}" for number in range(1_700))  # no line twice
+PROSE = "It looks fine to me, I have read all of it."
+CUT_OFF = '{"reviewer": "r", "findings": [{"title": "It le'
+RESET = 7200  # seconds until a usage limit resets
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the model does, and the answer or kind of error that results; `but` names the exceptions."""
+    """What happens, and the answer or kind of error that results; `but` names the exceptions."""
 
     name: str
-    steps: tuple[Step, ...]
+    about: str  # one row of the documentation
+    steps: tuple[Step, ...]  # of the model
     expected: str | ErrorKind
     but: Mapping[str, str | ErrorKind] = field(default_factory=dict)
+    endless: bool = False  # the program may retry or wait until it is stopped
+    has_key: bool = True
+    model: str | None = None  # instead of the program's
+    extra: tuple[str, ...] = ()  # arguments from the settings
 
 
 SITUATIONS = (
-    Situation("verdict", (Say(VERDICT),), VERDICT),
-    Situation("tool", (Shell("echo hello > made.txt"), Say("made it")), "made it"),
-    Situation("401", (Refuse(401),), ErrorKind.AUTH),
-    Situation("400", (Refuse(400),), ErrorKind.INVALID),
-    Situation("404", (Refuse(404),), ErrorKind.NOT_FOUND),
-    Situation("429-once", (Once(Refuse(429, retry_after=1), Say("in the end")),), "in the end"),
-    Situation("stream-ends-once", (Once(Drop(torn=False), Say("whole")),), "whole"),
-    Situation("torn-once", (Once(Drop(torn=True), Say("whole")),), "whole", {"gemini": ErrorKind.NETWORK}),
-    Situation("empty", (Say(""),), ErrorKind.EMPTY),
-    Situation("huge", (Shell("head -c 400000 /dev/zero | tr '\\0' x"), Say(HUGE)), HUGE),
+    Situation("verdict", "an answer", (Say(VERDICT),), VERDICT),
+    Situation("tool", "a command, then an answer", (Shell("echo hello > made.txt"), Say("made it")), "made it"),
+    Situation(
+        "huge",
+        "400 kB from a command, an answer of 120 kB",
+        (Shell("head -c 400000 /dev/zero | tr '\\0' x"), Say(HUGE)),
+        HUGE,
+    ),
+    Situation("prose", "a review without a status", (Say(PROSE),), PROSE),
+    Situation("truncated-json", "JSON that ends in its middle", (Say(CUT_OFF),), CUT_OFF),
+    Situation("token-limit", "an answer cut off at the token limit", (Say(CUT_OFF, cut=True),), ErrorKind.PROTOCOL),
+    Situation("empty", "an empty answer", (Say(""),), ErrorKind.EMPTY),
+    Situation("400", "400", (Refuse(400),), ErrorKind.INVALID),
+    Situation("too-long", "400: the prompt is too long", (Refuse(400, cause=Cause.TOO_LONG),), ErrorKind.INVALID),
+    Situation("401", "401", (Refuse(401),), ErrorKind.AUTH),
+    Situation("no-key", "no key", (Refuse(401),), ErrorKind.AUTH, has_key=False),
+    Situation("403", "403", (Refuse(403),), ErrorKind.AUTH),
+    Situation("404", "404", (Refuse(404),), ErrorKind.NOT_FOUND),
+    Situation(
+        "unknown-model",
+        "an unknown model",
+        (Refuse(404, cause=Cause.UNKNOWN_MODEL),),
+        ErrorKind.NOT_FOUND,
+        model="no-such-model",
+    ),
+    Situation("429-once", "429, once", (Once(Refuse(429, retry_after=1), Say("in the end")),), "in the end"),
+    Situation("429", "429, again and again", (Refuse(429),), ErrorKind.RATE_LIMIT, endless=True),
+    Situation(
+        "usage-limit",
+        "429: a usage limit that resets in two hours",
+        (Refuse(429, retry_after=RESET, cause=Cause.USAGE_LIMIT),),
+        ErrorKind.QUOTA,
+        endless=True,
+    ),
+    Situation("500", "500, again and again", (Refuse(500),), ErrorKind.SERVER, endless=True),
+    Situation("stream-ends-once", "a stream that ends early, once", (Once(Drop(torn=False), Say("whole")),), "whole"),
+    Situation(
+        "torn-once",
+        "a dropped connection, once",
+        (Once(Drop(torn=True), Say("whole")),),
+        "whole",
+        {"gemini": ErrorKind.NETWORK},  # it does not ask again once it has printed a part of the answer
+    ),
+    Situation("torn", "a dropped connection, again and again", (Drop(torn=True),), ErrorKind.NETWORK, endless=True),
+    Situation("hang", "a model that never answers", (Hang(),), ErrorKind.TIMEOUT, endless=True),
+    Situation("killed", "the program is killed", (Kill(),), ErrorKind.KILLED),
+    Situation(
+        "bad-flag",
+        "a flag that the program rejects",
+        (Say(VERDICT),),
+        ErrorKind.BAD_FLAG,
+        extra=("--no-such-flag",),
+    ),
 )

@@ -1,15 +1,16 @@
 """The result of a request to a real agent, for everything that a model can do to it."""
 
+import asyncio
 import re
 import subprocess
 
 import pytest
 from tests.agents.conftest import Make
 from tests.agents.harness import LONGEST
-from tests.agents.programs import Program
+from tests.agents.programs import KEY, Program
 from tests.agents.server.conversation import INPUT_TOKENS, OUTPUT_TOKENS
-from tests.agents.server.script import Refuse, Say, Shell, WriteFile
-from tests.agents.situations import SITUATIONS, Situation
+from tests.agents.server.script import Say, Shell, WriteFile
+from tests.agents.situations import RESET, SITUATIONS, Situation
 
 from pipeline.backends.select import AGENTS
 from pipeline.engine.ports import AgentStatus, ErrorKind
@@ -17,30 +18,33 @@ from pipeline.language.model import Access
 
 pytestmark = pytest.mark.real_agent
 
+LIMITS = {AgentStatus.TIMEOUT: ErrorKind.TIMEOUT, AgentStatus.IDLE: ErrorKind.SILENT}
 PLANTED = "planted-9f1c0a7e55d24b"
 
 
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
-def test_a_request_has_the_result_that_its_model_causes(make: Make, program: Program, situation: Situation) -> None:
-    """A good answer is complete; a refusal or an empty answer is an error with its kind."""
-    agent, _ = make({"ZZaskedZZ": situation.steps})
-    result = agent.ask("Do what ZZaskedZZ says.")
+def test_every_situation_has_its_result(make: Make, program: Program, situation: Situation) -> None:
+    """A good answer is complete; whatever else happens is an error of its kind."""
+    agent, server = make({"ZZaskedZZ": situation.steps})
+    if not situation.has_key:
+        agent.environ = {name: value for name, value in agent.environ.items() if value != KEY}
+    request = agent.request("Do what ZZaskedZZ says.", program.patience if situation.endless else LONGEST)
+    if situation.model:
+        request = request._replace(model=situation.model)
+    result = asyncio.run(agent.run(request, situation.extra))
     expected = situation.but.get(program.name, situation.expected)
     if isinstance(expected, ErrorKind):
-        assert (result.status, result.error and result.error.kind) == (AgentStatus.ERROR, expected), result
+        assert result.status is not AgentStatus.OK, result
+        assert (result.error.kind if result.error else LIMITS[result.status]) is expected, result
     else:
         assert result.status is AgentStatus.OK, result
         assert result.text.endswith(expected)
+    if expected is ErrorKind.QUOTA:
+        assert result.error
+        assert result.error.retry_after == pytest.approx(RESET, abs=LONGEST), result
+    if expected is ErrorKind.TIMEOUT:
+        assert server.bodies, "it never asked the model"
     assert ("made.txt" in agent.files()) == (situation.name == "tool")
-    assert agent.left() == []
-
-
-def test_a_server_error_is_never_an_answer(make: Make, program: Program) -> None:
-    """Whether the agent gives up or retries until its time is over, the error says why."""
-    agent, server = make({"ZZaskedZZ": (Refuse(500),)})
-    result = agent.ask("Do what ZZaskedZZ says.", timeout=program.patience)
-    assert server.bodies, "it never asked the model"
-    assert (result.status, result.error and result.error.kind) == (AgentStatus.ERROR, ErrorKind.SERVER), result
     assert agent.left() == []
 
 

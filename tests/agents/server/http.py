@@ -4,11 +4,14 @@ It keeps the bodies of all requests, so that a test can look for what should not
 """
 
 import json
+import os
+import signal
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Event, Thread
 
 from tests.agents.server.anthropic import Messages
@@ -17,7 +20,7 @@ from tests.agents.server.conversation import INPUT_TOKENS, Conversation, Reply
 from tests.agents.server.dialect import Dialect, Json
 from tests.agents.server.gemini import GenerateContent
 from tests.agents.server.responses import Responses
-from tests.agents.server.script import Drop, Hang, Refuse, Script
+from tests.agents.server.script import Drop, Hang, Kill, Refuse, Script
 from tests.agents.server.tools import reply_to
 
 _DIALECTS: tuple[tuple[str, Dialect], ...] = (
@@ -95,8 +98,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _act(self, dialect: Dialect, conversation: Conversation) -> None:
         match self.server.script.next(conversation):
-            case Refuse(status, retry_after):
-                self._send(status, dialect.error(status), retry_after)
+            case Refuse(status, retry_after) as refusal:
+                self._send(status, dialect.error(refusal), retry_after)
+            case Kill():
+                os.kill(_owner(*self.client_address), signal.SIGKILL)
+                self.close_connection = True
             case Hang():
                 self.server.closing.wait()
                 self.close_connection = True
@@ -128,3 +134,15 @@ class _Handler(BaseHTTPRequestHandler):
         if not torn:
             self.wfile.write(b"0\r\n\r\n")
         self.close_connection = torn
+
+
+def _owner(address: str, port: int) -> int:
+    """The process at the other end of a connection on loopback."""
+    local = f"{port:04X}"
+    rows = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
+    inode = next(row[9] for row in rows if row[1].endswith(f":{local}") and row[9] != "0")
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):  # it is closed, or another user's
+            if str(link.readlink()) == f"socket:[{inode}]":
+                return int(link.parts[2])
+    raise LookupError(f"no process is connected from {address}:{port}")
