@@ -5,8 +5,10 @@ The table in docs/agents.md has the same rows.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from hashlib import sha256
 
+from tests.agents.programs import KEY
 from tests.agents.server.script import Cause, Drop, Hang, Kill, Once, Refuse, Say, Shell, Step
 
 from pipeline.engine.ports import ErrorKind
@@ -16,6 +18,18 @@ HUGE = "\n".join(f"{number}: {sha256(str(number).encode()).hexdigest()}" for num
 PROSE = "It looks fine to me, I have read all of it."
 CUT_OFF = '{"reviewer": "r", "findings": [{"title": "It le'
 RESET = 7200  # seconds until a usage limit resets
+NO_RESET = ("opencode",)  # it waits for the reset by itself, and says neither so nor how long
+
+
+class Login(Enum):
+    """How the user is known to the provider."""
+
+    KEY = auto()
+    SUBSCRIPTION = auto()  # with the same variables, except for claude
+    NONE = auto()
+
+
+_SUBSCRIPTION = {"ANTHROPIC_API_KEY": "CLAUDE_CODE_OAUTH_TOKEN"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +42,15 @@ class Situation:
     expected: str | ErrorKind
     but: Mapping[str, str | ErrorKind] = field(default_factory=dict)
     endless: bool = False  # the program may retry or wait until it is stopped
-    has_key: bool = True
+    login: Login = Login.KEY
     model: str | None = None  # instead of the program's
     extra: tuple[str, ...] = ()  # arguments from the settings
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """The variables of a user in this situation."""
+        if self.login is Login.SUBSCRIPTION:
+            return {_SUBSCRIPTION.get(name, name): value for name, value in environ.items()}
+        return {name: value for name, value in environ.items() if self.login is Login.KEY or value != KEY}
 
 
 SITUATIONS = (
@@ -44,12 +64,18 @@ SITUATIONS = (
     ),
     Situation("prose", "a review without a status", (Say(PROSE),), PROSE),
     Situation("truncated-json", "JSON that ends in its middle", (Say(CUT_OFF),), CUT_OFF),
-    Situation("token-limit", "an answer cut off at the token limit", (Say(CUT_OFF, cut=True),), ErrorKind.PROTOCOL),
+    Situation(
+        "token-limit",
+        "an answer cut off at the token limit",
+        (Say(CUT_OFF, cut=True),),
+        ErrorKind.PROTOCOL,
+        {"gemini": CUT_OFF},  # it reports the reason only if there is no text at all
+    ),
     Situation("empty", "an empty answer", (Say(""),), ErrorKind.EMPTY),
     Situation("400", "400", (Refuse(400),), ErrorKind.INVALID),
     Situation("too-long", "400: the prompt is too long", (Refuse(400, cause=Cause.TOO_LONG),), ErrorKind.INVALID),
     Situation("401", "401", (Refuse(401),), ErrorKind.AUTH),
-    Situation("no-key", "no key", (Refuse(401),), ErrorKind.AUTH, has_key=False),
+    Situation("no-key", "no key", (Refuse(401),), ErrorKind.AUTH, login=Login.NONE),
     Situation("403", "403", (Refuse(403),), ErrorKind.AUTH),
     Situation("404", "404", (Refuse(404),), ErrorKind.NOT_FOUND),
     Situation(
@@ -67,6 +93,7 @@ SITUATIONS = (
         (Refuse(429, retry_after=RESET, cause=Cause.USAGE_LIMIT),),
         ErrorKind.QUOTA,
         endless=True,
+        login=Login.SUBSCRIPTION,
     ),
     Situation("500", "500, again and again", (Refuse(500),), ErrorKind.SERVER, endless=True),
     Situation("stream-ends-once", "a stream that ends early, once", (Once(Drop(torn=False), Say("whole")),), "whole"),
@@ -79,7 +106,13 @@ SITUATIONS = (
     ),
     Situation("torn", "a dropped connection, again and again", (Drop(torn=True),), ErrorKind.NETWORK, endless=True),
     Situation("hang", "a model that never answers", (Hang(),), ErrorKind.TIMEOUT, endless=True),
-    Situation("killed", "the program is killed", (Kill(),), ErrorKind.KILLED),
+    Situation(
+        "killed",
+        "the program is killed",
+        (Kill(),),
+        ErrorKind.KILLED,
+        {"gemini": ErrorKind.UNKNOWN},  # the process that asks is its child, whose death it reports as exit code 1
+    ),
     Situation(
         "bad-flag",
         "a flag that the program rejects",

@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -55,7 +56,7 @@ def openai_error(refusal: Refuse) -> Json:
     """An error as both interfaces of OpenAI report it."""
     if refusal.cause is Cause.USAGE_LIMIT:
         limit = {"type": "usage_limit_reached", "message": "The usage limit has been reached", "plan_type": "pro"}
-        return {"error": {**limit, "resets_in_seconds": refusal.retry_after}}
+        return {"error": {**limit, "resets_at": int(time.time()) + (refusal.retry_after or 0)}}
     code, message = _WORDS.get(refusal.cause, (None, unexplained(refusal)))
     kind = "invalid_request_error" if refusal.status < 500 else "server_error"
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}

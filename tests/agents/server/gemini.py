@@ -15,7 +15,7 @@ _STATES = {
     429: "RESOURCE_EXHAUSTED",
 }
 _WORDS = {
-    Cause.USAGE_LIMIT: "You exceeded your current quota, please check your plan and billing details.",
+    Cause.USAGE_LIMIT: "You have exhausted your capacity on this model. Your quota will reset after {}s.",
     Cause.TOO_LONG: "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
     Cause.UNKNOWN_MODEL: "models/no-such-model is not found for API version v1beta.",
 }
@@ -45,13 +45,13 @@ class GenerateContent:
         yield event(_response(_parts(reply, ()), _reason(reply)))
 
     def error(self, refusal: Refuse) -> Json:
-        message = _WORDS.get(refusal.cause) or unexplained(refusal)
+        message = _WORDS.get(refusal.cause, unexplained(refusal)).format(refusal.retry_after)
         said = {"code": refusal.status, "message": message, "status": _STATES.get(refusal.status, "INTERNAL")}
         if refusal.cause is not Cause.USAGE_LIMIT:
             return {"error": said}
-        violation = {"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier", "quotaValue": "25"}
+        reason = {"reason": "QUOTA_EXHAUSTED", "domain": "cloudcode-pa.googleapis.com"}
         details = [
-            {"@type": f"{_RPC}.QuotaFailure", "violations": [violation]},
+            {"@type": f"{_RPC}.ErrorInfo", **reason},
             {"@type": f"{_RPC}.RetryInfo", "retryDelay": f"{refusal.retry_after}s"},
         ]
         return {"error": {**said, "details": details}}

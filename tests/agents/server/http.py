@@ -7,12 +7,14 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
+from types import MappingProxyType
 
 from tests.agents.server.anthropic import Messages
 from tests.agents.server.chat import ChatCompletions
@@ -20,7 +22,7 @@ from tests.agents.server.conversation import INPUT_TOKENS, Conversation, Reply
 from tests.agents.server.dialect import Dialect, Json
 from tests.agents.server.gemini import GenerateContent
 from tests.agents.server.responses import Responses
-from tests.agents.server.script import Drop, Hang, Kill, Refuse, Script
+from tests.agents.server.script import Cause, Drop, Hang, Kill, Refuse, Script
 from tests.agents.server.tools import reply_to
 
 _DIALECTS: tuple[tuple[str, Dialect], ...] = (
@@ -98,8 +100,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _act(self, dialect: Dialect, conversation: Conversation) -> None:
         match self.server.script.next(conversation):
-            case Refuse(status, retry_after) as refusal:
-                self._send(status, dialect.error(refusal), retry_after)
+            case Refuse(status) as refusal:
+                self._send(status, dialect.error(refusal), _headers(dialect, refusal))
             case Kill():
                 os.kill(_owner(*self.client_address), signal.SIGKILL)
                 self.close_connection = True
@@ -114,13 +116,13 @@ class _Handler(BaseHTTPRequestHandler):
             case step:
                 self._send(HTTPStatus.OK, dialect.whole(reply_to(step, conversation)))
 
-    def _send(self, status: int, body: Json, retry_after: int | None = None) -> None:
+    def _send(self, status: int, body: Json, headers: Mapping[str, str] = MappingProxyType({})) -> None:
         data = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(data)))
-        if retry_after is not None:
-            self.send_header("retry-after", str(retry_after))
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
 
@@ -134,6 +136,17 @@ class _Handler(BaseHTTPRequestHandler):
         if not torn:
             self.wfile.write(b"0\r\n\r\n")
         self.close_connection = torn
+
+
+def _headers(dialect: Dialect, refusal: Refuse) -> dict[str, str]:
+    if refusal.retry_after is None:
+        return {}
+    headers = {"retry-after": str(refusal.retry_after)}
+    if refusal.cause is Cause.USAGE_LIMIT and isinstance(dialect, Messages):  # as for a subscription
+        unified = {"status": "rejected", "representative-claim": "five_hour"}
+        reset = {"reset": str(int(time.time()) + refusal.retry_after)}
+        headers |= {f"anthropic-ratelimit-unified-{name}": value for name, value in {**unified, **reset}.items()}
+    return headers
 
 
 def _owner(address: str, port: int) -> int:
