@@ -1,11 +1,14 @@
 """A real agent in a directory of its own, and what it leaves behind."""
 
 import asyncio
+import os
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.agents.programs import Program
+from tests.integration.conftest import COMMAND
 
 from pipeline.backends import process_tree as sweep
 from pipeline.backends.agents.base import AgentOverride, ProgramBackend
@@ -74,6 +77,27 @@ class AgentHarness:
     def files(self) -> set[str]:
         """The files of the project."""
         return {str(path.relative_to(self.cwd)) for path in self.cwd.rglob("*")}
+
+
+def awf(project: Path, environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command `awf` to its end."""
+    return subprocess.run(
+        [COMMAND, *arguments],
+        cwd=project,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=3 * LONGEST,
+    )
+
+
+def commit_all(project: Path) -> None:
+    """Make a repository of a directory, with one commit of all its files."""
+    for words in (["init", "-q"], ["add", "-Af"], ["commit", "-qm", "start"]):
+        identity = ["-c", "user.name=t", "-c", "user.email=t@t.invalid"]
+        subprocess.run(["git", *identity, *words], cwd=project, check=True, env={**os.environ, "HOME": str(project)})
 
 
 def endless(label: str) -> str:

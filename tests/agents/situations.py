@@ -49,8 +49,13 @@ class Situation:
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """The variables of a user in this situation."""
         if self.login is Login.SUBSCRIPTION:
-            return {_SUBSCRIPTION.get(name, name): value for name, value in environ.items()}
+            return subscribed(environ)
         return {name: value for name, value in environ.items() if self.login is Login.KEY or value != KEY}
+
+
+def subscribed(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a user who has logged in with a subscription, which has limits of its own."""
+    return {_SUBSCRIPTION.get(name, name): value for name, value in environ.items()}
 
 
 SITUATIONS = (
