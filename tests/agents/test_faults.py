@@ -26,7 +26,7 @@ WORKFLOW = """workflow "Faults" {
   stage "review_code" kind="llm" findings="review" access="read-only" prompt="Do what ZZcodeZZ says." {
     retry max_attempts=1 // the agents' own retries take long enough
   }
-  stage "review_tests" kind="llm" findings="review" access="read-only" prompt="Do what ZZtestsZZ says."
+  stage "review_tests" kind="llm" findings="review" access="read-only" backend="command" prompt="Review the tests."
   stage "gate" kind="decision" {
     route when="findings() > 0" to="fix"
     route when="true" to="exit"
@@ -44,7 +44,7 @@ ITEM = (
     '"suggested_fix": "Fix it.", "confidence": %s, "evidence": ["work.txt:1 -- work"], "pre_existing": false}'
 )
 THREE = REVIEW % ", ".join([ITEM % ("One", 25), ITEM % ("Two", 25), ITEM % ("It leaks", '"no idea"')])
-GOOD = {name: (Say(REVIEW % ""),) for name in ("ZZcodeZZ", "ZZtestsZZ")} | {"ZZfixZZ": (Say("Done."),)}
+GOOD = {"ZZcodeZZ": (Say(REVIEW % ""),), "ZZfixZZ": (Say("Done."),)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,14 @@ class Fault:
     error: str | None  # None: the review was read, and failed
     limit: str = ""  # of the settings, by which a program is stopped that does not give up
     but: Mapping[str, str] = field(default_factory=dict)
+    is_subscriber: bool = False
 
 
 FAULTS = (
     Fault("401", Refuse(401), "auth"),
     Fault("403", Refuse(403), "auth"),
     Fault("429", Refuse(429), "rate_limit", "timeout"),
-    Fault("429-reset", Refuse(429, RESET, Cause.USAGE_LIMIT), "quota", "timeout"),
+    Fault("429-reset", Refuse(429, RESET, Cause.USAGE_LIMIT), "quota", "timeout", is_subscriber=True),
     Fault("500", Refuse(500), "server", "timeout"),
     Fault("dropped", Drop(torn=True), "network", "timeout"),
     Fault("hang", Hang(), "silent", "idle"),
@@ -85,12 +86,18 @@ def test_no_fault_of_a_reviewer_ends_in_success(program: Program, fault: Fault, 
     (project / "work.txt").write_text("work\n")
     commit_all(project)
     server = serve({**GOOD, "ZZcodeZZ": (fault.step,)})
-    environ = subscribed(variables(program, tmp_path, server.url, os.environ["PATH"]))
+    environ = variables(program, tmp_path, server.url, os.environ["PATH"])
+    if fault.is_subscriber:
+        environ = subscribed(environ)
     settings = tmp_path / "home/config/awf/config.kdl"
     settings.parent.mkdir(parents=True)
-    choice = f'model "{program.model}"\nprovider "{program.provider}"\n'
+    (tmp_path / "nothing.json").write_text(REVIEW % "")
+    agents = (
+        f'model "{program.model}"\nprovider "{program.provider}"\n'
+        f'agent "command" {{ program "cat" "{tmp_path}/nothing.json"; }}\n'
+    )
     limit = f'limits {{ {fault.limit} "{program.patience:.0f}s"; }}\n' if fault.limit else ""
-    settings.write_text(choice + limit)
+    settings.write_text(agents + limit)
 
     stopped = awf(project, environ, "run", "w.awf.kdl", "--backend", program.name, "--run-id", RUN)
     assert stopped.returncode in (1, 3), stopped.stdout + stopped.stderr
@@ -100,7 +107,7 @@ def test_no_fault_of_a_reviewer_ends_in_success(program: Program, fault: Fault, 
     assert '"ship": true' not in awf(project, environ, "verdict", "--json").stdout
 
     server.script = Script(GOOD)
-    settings.write_text(choice)
+    settings.write_text(agents)
     done = awf(project, environ, "resume", RUN, "--now", "--raise", "max_visits=+20")
     assert done.returncode == 0, done.stdout + done.stderr
     seen = Counter((visit["stage"], visit["visit"]) for visit in _visits(project, environ) if visit["ended"])
