@@ -148,6 +148,7 @@ class AgentProgram(ABC):
     install: ClassVar[str]  # the command that installs it
     provider: ClassVar[str | None] = None  # whose key it needs if the stage names no provider
     own_variables: ClassVar[tuple[str, ...]] = ()  # where it keeps its files, and how it logs in
+    ignored_keys: ClassVar[Mapping[str, str]] = MappingProxyType({})  # of its provider, and what to do instead
     instructions: ClassVar[tuple[str, ...]]  # the files of a project that tell it what to observe there
 
     def variables(self, provider: str | None) -> tuple[str, ...]:
