@@ -89,17 +89,15 @@ def test_no_fault_of_a_reviewer_ends_in_success(program: Program, fault: Fault, 
     environ = variables(program, tmp_path, server.url, os.environ["PATH"])
     if fault.is_subscriber:
         environ = subscribed(environ)
-    settings = tmp_path / "home/config/awf/config.kdl"
-    settings.parent.mkdir(parents=True)
-    (tmp_path / "nothing.json").write_text(REVIEW % "")
-    agents = (
-        f'model "{program.model}"\nprovider "{program.provider}"\n'
-        f'agent "command" {{ program "cat" "{tmp_path}/nothing.json"; }}\n'
-    )
+    settings = project / ".awf/config.kdl"
+    settings.parent.mkdir()
+    model = f'model "{program.model}"\nprovider "{program.provider}"\n'
     limit = f'limits {{ {fault.limit} "{program.patience:.0f}s"; }}\n' if fault.limit else ""
-    settings.write_text(agents + limit)
+    settings.write_text(model + limit)
+    (tmp_path / "nothing.json").write_text(REVIEW % "")
+    agents = ("--backend", program.name, "--agent-command", f"cat {tmp_path}/nothing.json")
 
-    stopped = awf(project, environ, "run", "w.awf.kdl", "--backend", program.name, "--run-id", RUN)
+    stopped = awf(project, environ, "run", "w.awf.kdl", *agents, "--run-id", RUN)
     assert stopped.returncode in (1, 3), stopped.stdout + stopped.stderr
     reviews = [visit for visit in _visits(project, environ) if visit["stage"] == "review_code"]
     assert {visit["error"] or visit["failure"] for visit in reviews} == {fault.but.get(program.name, fault.error)}
@@ -107,8 +105,8 @@ def test_no_fault_of_a_reviewer_ends_in_success(program: Program, fault: Fault, 
     assert '"ship": true' not in awf(project, environ, "verdict", "--json").stdout
 
     server.script = Script(GOOD)
-    settings.write_text(agents)
-    done = awf(project, environ, "resume", RUN, "--now", "--raise", "max_visits=+20")
+    settings.write_text(model)
+    done = awf(project, environ, "resume", RUN, *agents, "--now", "--raise", "max_visits=+20")
     assert done.returncode == 0, done.stdout + done.stderr
     seen = Counter((visit["stage"], visit["visit"]) for visit in _visits(project, environ) if visit["ended"])
     assert set(seen.values()) == {1}, "no finished stage runs twice"

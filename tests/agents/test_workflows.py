@@ -51,6 +51,18 @@ SMALL = """workflow "Small" {
 }
 """
 
+TOGETHER = """workflow "Together" {
+  version 2
+  start "reviews"
+  stage "reviews" kind="parallel" { branch "one"; branch "two"; branch "three"; }
+  stage "one" kind="llm" auto_status=true access="read-only" prompt="Do what ZZreviewZZ says."
+  stage "two" kind="llm" auto_status=true access="read-only" prompt="Do what ZZreviewZZ says."
+  stage "three" kind="llm" auto_status=true prompt="Do what ZZreviewZZ says."
+  stage "exit" kind="exit"
+  transition from="reviews" to="exit"
+}
+"""
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -92,6 +104,22 @@ def test_quick_dev_fixes_what_a_review_found(program: Program, project: Path, tm
     verdict = awf(project, environ, "verdict", "--json")
     assert (verdict.returncode, json.loads(verdict.stdout)["verdict"]) == (0, "PASS")
     assert "+draft" in awf(project, environ, "prompt", "review_security", "--visit", "1").stdout
+
+
+@pytest.mark.parametrize("program", PROGRAMS, indirect=True, ids=lambda program: program.name)
+def test_agents_that_start_together_for_the_first_time_succeed(
+    program: Program, project: Path, tmp_path: Path, serve: Serve
+) -> None:
+    """Their home is empty: each would create its settings, its database and its caches there."""
+    (project / ".awf/config.kdl").write_text(f'model "{program.model}"\nprovider "{program.provider}"\n')
+    (project / "together.awf.kdl").write_text(TOGETHER)
+    server = serve({"ZZreviewZZ": (Say(GOOD),)})
+    environ = variables(program, tmp_path, server.url, os.environ["PATH"])
+    done = awf(project, environ, "run", "together.awf.kdl", "--backend", program.name, "--run-id", "together", "--json")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    story = json.loads(awf(project, environ, "why", "together", "--json").stdout)
+    attempts = {entry["stage"]: len(entry["attempts"]) for entry in story if entry.get("stage")}
+    assert attempts == dict.fromkeys(("one", "two", "three", "reviews", "exit"), 1), "none needed a second attempt"
 
 
 @pytest.mark.parametrize("program", FROM_WHEELS, indirect=True, ids=lambda program: program.name)
