@@ -83,6 +83,7 @@ def test_a_result_with_an_error_has_its_kind(fault: dict[str, str], kind: ErrorK
     [
         ("error", "The model returned an empty response with no text or thoughts.", "error", ErrorKind.EMPTY),
         ("error", "The model returned reasoning thoughts but no final response text.", "error", ErrorKind.EMPTY),
+        ("error", "Model response was truncated because it exceeded the token limit.", "error", ErrorKind.PROTOCOL),
         ("error", "Maximum session turns exceeded", "success", ErrorKind.UNKNOWN),
         ("warning", "Loop detected, stopping execution", "success", ErrorKind.UNKNOWN),
         ("warning", "Agent execution blocked: no", "success", ErrorKind.UNKNOWN),
