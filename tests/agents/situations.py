@@ -83,6 +83,7 @@ SITUATIONS = (
     Situation("no-key", "no key", (Refuse(401),), ErrorKind.AUTH, login=Login.NONE),
     Situation("403", "403", (Refuse(403),), ErrorKind.AUTH),
     Situation("404", "404", (Refuse(404),), ErrorKind.NOT_FOUND),
+    Situation("404-after-tool", "404 after a command", (Shell("true"), Refuse(404)), ErrorKind.NOT_FOUND),
     Situation(
         "unknown-model",
         "an unknown model",
