@@ -176,6 +176,15 @@ def test_json_has_everything(doctor: Doctor, tmp_path: Path) -> None:
     assert KEY not in done.stdout
 
 
+def test_a_key_that_the_program_ignores_is_none(doctor: Doctor, tmp_path: Path) -> None:
+    """Codex takes another variable for its own provider; the advice names it."""
+    stub(tmp_path / "bin", "codex")
+    found = row(doctor("--json", OPENAI_API_KEY=KEY), "codex")
+    assert (found["keys"], "CODEX_API_KEY" in found["advice"], found["works"]) == ([], True, True)
+    both = row(doctor("--json", OPENAI_API_KEY=KEY, CODEX_API_KEY=KEY), "codex")
+    assert (both["keys"], both["advice"]) == (["CODEX_API_KEY"], "")
+
+
 def test_agents_of_the_settings_are_checked(doctor: Doctor, tmp_path: Path) -> None:
     """A program at another path, a command, an ACP agent; one that works is enough."""
     elsewhere = stub(tmp_path / "opt", "pi")
