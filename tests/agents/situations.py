@@ -127,10 +127,7 @@ SITUATIONS = (
         "a flag that the program rejects",
         (Say(VERDICT),),
         ErrorKind.BAD_FLAG,
-        {
-            **dict.fromkeys(("claude-agent-acp", "codex-acp", "pi-acp"), VERDICT),  # they ignore it
-            **dict.fromkeys(("gemini-acp", "opencode-acp"), ErrorKind.UNKNOWN),
-        },
+        dict.fromkeys(("claude-agent-acp", "codex-acp", "pi-acp"), VERDICT),  # they ignore it
         extra=("--no-such-flag",),
     ),
 )

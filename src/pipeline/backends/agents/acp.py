@@ -23,6 +23,7 @@ from pipeline.backends.agents.base import (
     TooManyFailures,
     agent_result,
     command_for,
+    find_rejected_flag,
     qualified_model,
     resolve_inside,
     stopped_result,
@@ -565,6 +566,8 @@ class AcpBackend:
             # How it exits after its answer is our doing and says nothing.
             code = 0 if session.transcript.ended else code
             finished = process_result(out, err, reason, code, duration=connection.child.duration)
+            if not session.transcript.prompted and not session.transcript.error:
+                session.transcript.error = find_rejected_flag(self._argv[0], finished.stderr_tail)
             failure = session.transcript.error
             if failure and failure.kind is ErrorKind.UNKNOWN and _KILLED.search(failure.message + finished.stderr_tail):
                 session.transcript.error = replace(failure, kind=ErrorKind.KILLED)  # the program behind an adapter

@@ -439,6 +439,12 @@ def test_an_agent_that_exits_early_is_an_error(bench: Bench) -> None:
     assert (kind, words) == (ErrorKind.PROTOCOL, f'"{sys.executable}" exited without reporting how it ended')
 
 
+def test_an_agent_that_prints_its_help_instead_lacks_a_flag(bench: Bench) -> None:
+    """Before the prompt, an agent's help on standard error is a rejected flag; later it is just what it says."""
+    assert error_of(ask(bench, flags=("--help-instead",)))[0] is ErrorKind.BAD_FLAG
+    assert error_of(ask(bench, ["complain", "  --acp  Be an agent [boolean]"], ["die", 1]))[0] is ErrorKind.UNKNOWN
+
+
 def test_a_program_that_is_not_an_agent_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that prints something else and ends, one that says nothing, and one of another version."""
     kind, _ = error_of(ask(bench, flags=("--garbage",)))
