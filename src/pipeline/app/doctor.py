@@ -233,10 +233,9 @@ class Doctor:
         if name in self._plugins:
             return AgentCheck(name, "a plugin", keys=keys, withheld=withheld)
         if name == "api":
-            problem = "" if keys else "it needs a provider and its key"
-            return AgentCheck(
-                name, "a library", keys=keys, problem=problem, not_loaded=_NOT_LOADED[name], withheld=withheld
-            )
+            found = AgentCheck(name, "a library", keys=keys, not_loaded=_NOT_LOADED[name], withheld=withheld)
+            advice = "name a provider in the settings, and put its key into the environment"
+            return found if keys else replace(found, problem="it needs a provider and its key", advice=advice)
         path = self._selector.program_path(name) or ""
         problem = "" if path else "its program was not found"
         return AgentCheck(name, path, keys=keys, problem=problem, not_loaded=_NOT_LOADED[name], withheld=withheld)
