@@ -95,7 +95,7 @@ def _opencode(home: Path, url: str) -> Mapping[str, str]:
         "options": options,
         "models": {MODEL: {"limit": {"context": 100_000, "output": 8_000}, "cost": {"input": 2, "output": 10}}},
     }
-    config = {"provider": {"local": provider}, "small_model": f"local/{MODEL}", "compaction": {"auto": False}}
+    config = {"provider": {"local": provider}, "small_model": f"local/{MODEL}"}
     _write(home / "config" / "opencode" / "opencode.json", json.dumps(config))
     return {"LOCAL_API_KEY": KEY, "OPENCODE_DISABLE_MODELS_FETCH": "1"}
 

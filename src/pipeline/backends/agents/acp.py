@@ -120,6 +120,7 @@ class AcpTranscript(AgentTranscript):
     prompted: bool = False  # until then a loaded session repeats its past
     session_cost: float | None = None  # in US dollars
     failed: bool = False  # whether codex-acp says so: it ends its turn with the error as its answer
+    refused: AgentError | None = None  # why opencode's provider did not take the prompt, such as its length
     allowed: set[str] = field(default_factory=set)  # ids of the tool calls it asked for and may make
     reports_usage: bool = False  # whether the agent reports it for every answer of a model
     tools: dict[str, tuple[str, str]] = field(default_factory=dict)  # kind and title by id
@@ -167,7 +168,10 @@ class AcpTranscript(AgentTranscript):
         if re.match(r"Attempt \d+ failed", line):
             yield AgentEvent("retry", line.strip())
         else:
-            yield from self._opencode.read_stderr(line)
+            for event in self._opencode.read_stderr(line):
+                if error_kind(event.text) is ErrorKind.INVALID:  # it then replaces the prompt by a summary, and answers
+                    self.refused = AgentError(ErrorKind.INVALID, event.text)
+                yield event
 
     def error_instead_of_answer(self) -> AgentError | None:
         """The error that an adapter passes on as an answer. What a model says has used tokens."""
@@ -175,6 +179,8 @@ class AcpTranscript(AgentTranscript):
         if self.failed:
             kind = self.last_failure.kind if self.last_failure else ErrorKind.UNKNOWN
             return AgentError(error_kind(text, default=kind), text)
+        if self.refused:
+            return self.refused
         if self.usage and (self.usage.input_tokens or self.usage.output_tokens):
             return None
         if _OUTAGE.match(text) and "\n" not in text:
