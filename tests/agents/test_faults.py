@@ -67,7 +67,13 @@ FAULTS = (
     Fault("500", Refuse(500), "server", "timeout"),
     Fault("dropped", Drop(torn=True), "network", "timeout"),
     Fault("hang", Hang(), "silent", "idle"),
-    Fault("killed", Kill(), "killed", but={"gemini": "unknown"}),  # see the situation of this name
+    Fault(
+        "killed",
+        Kill(),
+        "killed",
+        "timeout",
+        {"gemini": "unknown", "gemini-acp": "unknown", "pi-acp": "timeout"},  # see the situation of this name
+    ),
     Fault("empty", Say(""), "empty"),
     Fault("prose", Say("It looks fine to me, I have read all of it."), "protocol"),
     Fault("malformed", Say('{"reviewer": "r", "findings": [{"title": "It leaks" "severity": P0}]}'), "protocol"),
@@ -95,7 +101,9 @@ def test_no_fault_of_a_reviewer_ends_in_success(program: Program, fault: Fault, 
     limit = f'limits {{ {fault.limit} "{program.patience:.0f}s"; }}\n' if fault.limit else ""
     settings.write_text(model + limit)
     (tmp_path / "nothing.json").write_text(REVIEW % "")
-    agents = ("--backend", program.backend, "--agent-command", f"cat {tmp_path}/nothing.json")
+    healthy = f'agent "command" {{ program "cat" "{tmp_path}/nothing.json"; }}\n'
+    Path(environ["XDG_CONFIG_HOME"], "awf/config.kdl").write_text(program.settings + healthy)
+    agents = ("--backend", program.backend)
 
     stopped = awf(project, environ, "run", "w.awf.kdl", *agents, "--run-id", RUN)
     assert stopped.returncode in (1, 3), stopped.stdout + stopped.stderr
