@@ -14,7 +14,7 @@ from tests.agents.programs import PROGRAMS, Program, variables
 from tests.agents.server.script import ReadFile, Say, SayWhether, Shell
 from tests.integration.conftest import COMMAND
 
-FROM_WHEELS = [program for program in PROGRAMS if program.name in ("claude", "codex")]
+ONE_OF_EACH = [program for program in PROGRAMS if program.name in ("claude", "codex")]  # a single process, a launcher
 pytestmark = pytest.mark.real_agent
 
 QUICK_DEV = Path(__file__).parents[2] / "workflows" / "quick-dev.awf.kdl"
@@ -124,7 +124,7 @@ def test_agents_that_start_together_for_the_first_time_succeed(
     assert attempts == dict.fromkeys(("one", "two", "three", "reviews", "exit"), 1), "none needed a second attempt"
 
 
-@pytest.mark.parametrize("program", FROM_WHEELS, indirect=True, ids=lambda program: program.name)
+@pytest.mark.parametrize("program", ONE_OF_EACH, indirect=True, ids=lambda program: program.name)
 def test_a_killed_run_leaves_no_agent_when_it_is_resumed(
     program: Program, project: Path, tmp_path: Path, serve: Serve, label: str
 ) -> None:
