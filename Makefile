@@ -74,7 +74,7 @@ $(AGENTS)/.ready: pyproject.toml tests/agents/install.py $(MANIFEST)
 	touch $(AGENTS)/.ready
 
 test-agents: $(READY) $(AGENTS)/.ready  ## the real agents against a model on loopback; VERSIONS=older tests older ones; installs about 2.5 GB
-	PATH="$(CURDIR)/$(AGENTS)/bin:$$PATH" \
+	PATH="$(CURDIR)/$(AGENTS)/bin:$$PATH" AWF_AGENT_VERSIONS="$(VERSIONS)" \
 	  AWF_REQUIRED_AGENTS="claude codex gemini opencode pi $(if $(VERSIONS),,claude-agent-acp codex-acp pi-acp)" \
 	  $(BIN)/pytest -n 2 tests/agents
 

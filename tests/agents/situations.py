@@ -41,6 +41,7 @@ class Situation:
     steps: tuple[Step, ...]  # of the model
     expected: str | ErrorKind
     but: Mapping[str, str | ErrorKind] = field(default_factory=dict)
+    older: Mapping[str, str | ErrorKind] = field(default_factory=dict)  # the exceptions in older versions
     endless: bool = False  # the program may retry or wait until it is stopped
     login: Login = Login.KEY
     model: str | None = None  # instead of the program's
@@ -102,7 +103,13 @@ SITUATIONS = (
         login=Login.SUBSCRIPTION,
     ),
     Situation("500", "500, again and again", (Refuse(500),), ErrorKind.SERVER, endless=True),
-    Situation("stream-ends-once", "a stream that ends early, once", (Once(Drop(torn=False), Say("whole")),), "whole"),
+    Situation(
+        "stream-ends-once",
+        "a stream that ends early, once",
+        (Once(Drop(torn=False), Say("whole")),),
+        "whole",
+        older={"opencode": ErrorKind.PROTOCOL},  # 1.17 does not ask again
+    ),
     Situation(
         "torn-once",
         "a dropped connection, once",

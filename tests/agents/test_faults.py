@@ -12,7 +12,7 @@ import pytest
 from tests.agents.conftest import Serve
 from tests.agents.harness import awf, commit_all
 from tests.agents.programs import Program, variables
-from tests.agents.server.script import Cause, Drop, Hang, Kill, Refuse, Say, Script, Step
+from tests.agents.server.script import Cause, Drop, Hang, Kill, Refuse, Say, Script, Shell, Step
 from tests.agents.situations import RESET, subscribed
 
 pytestmark = pytest.mark.real_agent
@@ -44,7 +44,8 @@ ITEM = (
     '"suggested_fix": "Fix it.", "confidence": %s, "evidence": ["work.txt:1 -- work"], "pre_existing": false}'
 )
 THREE = REVIEW % ", ".join([ITEM % ("One", 25), ITEM % ("Two", 25), ITEM % ("It leaks", '"no idea"')])
-GOOD = {"ZZcodeZZ": (Say(REVIEW % ""),), "ZZfixZZ": (Say("Done."),)}
+FIX = Shell("echo fixed > work.txt")  # silence verifies only what was changed
+GOOD = {"ZZcodeZZ": (Say(REVIEW % ""),), "ZZfixZZ": (FIX, Say("Done."))}
 
 
 @dataclass(frozen=True, slots=True)
