@@ -3,7 +3,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-AGENTS := .agents
+# Of the real agents: empty for the newest, or `older`.
+VERSIONS ?=
+AGENTS := .agents$(addprefix -,$(VERSIONS))
+MANIFEST := tests/agents/$(addsuffix /,$(VERSIONS))package.json
 WEB    := .web
 MEASURED := .measured
 MUTANTS := .mutants
@@ -63,15 +66,16 @@ mutants: $(MUTANTS)/.ready  ## small mistakes in the decisions that must not be 
 	$(MUTANTS)/bin/mutmut run --max-children 2
 	$(MUTANTS)/bin/mutmut results
 
-$(AGENTS)/.ready: pyproject.toml tests/agents/install.py tests/agents/package.json
+$(AGENTS)/.ready: pyproject.toml tests/agents/install.py $(MANIFEST)
 	$(PYTHON) -m venv $(AGENTS)/venv
 	$(AGENTS)/venv/bin/python -m pip install --quiet --upgrade "pip>=25.1"  # the first that knows groups
 	$(AGENTS)/venv/bin/python -m pip install --quiet --no-deps --group real-agents
-	$(AGENTS)/venv/bin/python tests/agents/install.py $(AGENTS)
+	$(AGENTS)/venv/bin/python tests/agents/install.py $(MANIFEST) $(AGENTS)
 	touch $(AGENTS)/.ready
 
-test-agents: $(READY) $(AGENTS)/.ready  ## the real agents against a model on loopback; installs about 2.5 GB
-	PATH="$(CURDIR)/$(AGENTS)/bin:$$PATH" AWF_REQUIRED_AGENTS="claude claude-agent-acp codex codex-acp gemini opencode pi pi-acp" \
+test-agents: $(READY) $(AGENTS)/.ready  ## the real agents against a model on loopback; VERSIONS=older tests older ones; installs about 2.5 GB
+	PATH="$(CURDIR)/$(AGENTS)/bin:$$PATH" AWF_AGENT_VERSIONS="$(VERSIONS)" \
+	  AWF_REQUIRED_AGENTS="claude codex gemini opencode pi $(if $(VERSIONS),,claude-agent-acp codex-acp pi-acp)" \
 	  $(BIN)/pytest -n 2 tests/agents
 
 $(VENV)/.cluster: $(READY)
@@ -129,4 +133,4 @@ lock: $(READY)  ## choose versions anew
 	  --no-emit-find-links --no-annotate --no-header --group dev --output-file requirements-dev.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) $(AGENTS) $(WEB) $(MEASURED) $(MUTANTS) mutants $(BENCH) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .agents .agents-older $(WEB) $(MEASURED) $(MUTANTS) mutants $(BENCH) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

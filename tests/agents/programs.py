@@ -79,7 +79,11 @@ def _codex(home: Path, url: str) -> Mapping[str, str]:
 
 
 def _gemini(home: Path, url: str) -> Mapping[str, str]:
-    settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": False}}
+    settings = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}},
+        "privacy": {"usageStatisticsEnabled": False},
+        "general": {"maxAttempts": 2},  # five seconds apart
+    }
     _write(home / "gemini" / ".gemini" / "settings.json", json.dumps(settings))
     return {"GEMINI_API_KEY": KEY, "GOOGLE_GEMINI_BASE_URL": url, "GEMINI_CLI_HOME": str(home / "gemini")}
 
@@ -91,7 +95,7 @@ def _opencode(home: Path, url: str) -> Mapping[str, str]:
         "options": options,
         "models": {MODEL: {"limit": {"context": 100_000, "output": 8_000}, "cost": {"input": 2, "output": 10}}},
     }
-    config = {"provider": {"local": provider}, "small_model": f"local/{MODEL}", "compaction": {"auto": False}}
+    config = {"provider": {"local": provider}, "small_model": f"local/{MODEL}"}
     _write(home / "config" / "opencode" / "opencode.json", json.dumps(config))
     return {"LOCAL_API_KEY": KEY, "OPENCODE_DISABLE_MODELS_FETCH": "1"}
 
@@ -103,6 +107,7 @@ def _pi(home: Path, url: str) -> Mapping[str, str]:
         home / "pi" / "models.json",
         json.dumps({"providers": {"local": {**local, "models": [{"id": MODEL, "cost": price}]}}}),
     )
+    _write(home / "pi" / "settings.json", json.dumps({"retry": {"maxRetries": 2, "baseDelayMs": 500}}))
     return {"LOCAL_API_KEY": KEY, "PI_CODING_AGENT_DIR": str(home / "pi")}
 
 

@@ -2,6 +2,9 @@
 
 import http.client
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -9,7 +12,19 @@ from urllib.parse import urlsplit
 import pytest
 from tests.agents.conftest import Serve
 from tests.agents.server.http import serving
-from tests.agents.server.script import Drop, Once, ReadFile, Refuse, Say, SayWhether, Script, Shell, WriteFile
+from tests.agents.server.script import (
+    Cause,
+    Drop,
+    Kill,
+    Once,
+    ReadFile,
+    Refuse,
+    Say,
+    SayWhether,
+    Script,
+    Shell,
+    WriteFile,
+)
 
 SCHEMA = {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}
 PATHS = {
@@ -127,6 +142,34 @@ def test_a_stream_is_whole_ends_early_or_is_torn(serve: Serve, dialect: str) -> 
     assert lengths["ZZearlyZZ"].count("data:") < lengths["ZZwholeZZ"].count("data:")
     with pytest.raises(http.client.IncompleteRead):
         post(server.url, dialect, body(dialect, "ZZtornZZ") | {"stream": True})
+
+
+@every_dialect
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_may_end_at_the_token_limit(serve: Serve, dialect: str, *, stream: bool) -> None:
+    """The reason is the provider's own word for it."""
+    server = serve({"ZZoneZZ": (Say("half of", cut=True),)})
+    said = post(server.url, dialect, {**body(dialect, "ZZoneZZ"), "stream": stream})[1]
+    reasons = {"anthropic": "max_tokens", "chat": "length", "responses": "max_output_tokens", "gemini": "MAX_TOKENS"}
+    assert reasons[dialect] in said
+
+
+@every_dialect
+def test_a_usage_limit_says_when_it_resets(serve: Serve, dialect: str) -> None:
+    """In a header, and besides as the provider does."""
+    server = serve({"ZZoneZZ": (Refuse(429, retry_after=7200, cause=Cause.USAGE_LIMIT),)})
+    refused, said = post(server.url, dialect, body(dialect, "ZZoneZZ"))
+    assert (refused.status, refused.headers["retry-after"]) == (429, "7200")
+    own = {"anthropic": "anthropic-ratelimit-unified-reset", "gemini": '"retryDelay": "7200s"'}
+    assert own.get(dialect, '"resets_at"') in f"{refused.headers}{said}"
+
+
+def test_the_process_that_asks_can_be_killed(serve: Serve) -> None:
+    """It, and no other."""
+    server = serve({"ZZoneZZ": (Kill(),)})
+    ask = "import sys, urllib.request as r; r.urlopen(r.Request(sys.argv[1], sys.argv[2].encode()))"
+    words = [sys.executable, "-c", ask, server.url + PATHS["chat"], json.dumps(body("chat", "ZZoneZZ"))]
+    assert subprocess.run(words, check=False, env={}, timeout=60).returncode == -signal.SIGKILL
 
 
 def test_a_fault_of_the_server_itself_is_not_passed_over() -> None:

@@ -1,17 +1,16 @@
 """The result of a request to a real agent, for everything that a model can do to it."""
 
+import asyncio
 import re
 import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from hashlib import sha256
 
 import pytest
-from tests.agents.conftest import Make
+from tests.agents.conftest import Make, are_older
 from tests.agents.harness import LONGEST
 from tests.agents.programs import COMMAND_LINE, Ability, Program
 from tests.agents.server.conversation import INPUT_TOKENS, OUTPUT_TOKENS
-from tests.agents.server.script import Drop, Once, Refuse, Say, Shell, Step, WriteFile
+from tests.agents.server.script import Say, Shell, WriteFile
+from tests.agents.situations import NO_RESET, RESET, SITUATIONS, Situation
 
 from pipeline.backends.select import AGENTS
 from pipeline.engine.ports import AgentStatus, ErrorKind
@@ -19,58 +18,34 @@ from pipeline.language.model import Access
 
 pytestmark = pytest.mark.real_agent
 
-VERDICT = "looks right\n[STATUS: success]"
-HUGE = "\n".join(f"{number}: {sha256(str(number).encode()).hexdigest()}" for number in range(1_700))  # no line twice
+LIMITS = {AgentStatus.TIMEOUT: ErrorKind.TIMEOUT, AgentStatus.IDLE: ErrorKind.SILENT}
 PLANTED = "planted-9f1c0a7e55d24b"
 
 
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """What the model does, and the answer or kind of error that results; `but` names the exceptions."""
-
-    name: str
-    steps: tuple[Step, ...]
-    expected: str | ErrorKind
-    but: Mapping[str, str | ErrorKind] = field(default_factory=dict)
-
-
-_NOT_RETRIED = {"gemini": ErrorKind.NETWORK, "gemini-acp": ErrorKind.NETWORK}
-SITUATIONS = (
-    Situation("verdict", (Say(VERDICT),), VERDICT),
-    Situation("tool", (Shell("echo hello > made.txt"), Say("made it")), "made it"),
-    Situation("401", (Refuse(401),), ErrorKind.AUTH),
-    Situation("400", (Refuse(400),), ErrorKind.INVALID),
-    Situation("404", (Refuse(404),), ErrorKind.NOT_FOUND),
-    Situation("404-after-tool", (Shell("true"), Refuse(404)), ErrorKind.NOT_FOUND),
-    Situation("429-once", (Once(Refuse(429, retry_after=1), Say("in the end")),), "in the end"),
-    Situation("stream-ends-once", (Once(Drop(torn=False), Say("whole")),), "whole"),
-    Situation("torn-once", (Once(Drop(torn=True), Say("whole")),), "whole", _NOT_RETRIED),
-    Situation("empty", (Say(""),), ErrorKind.EMPTY),
-    Situation("huge", (Shell("head -c 400000 /dev/zero | tr '\\0' x"), Say(HUGE)), HUGE),
-)
-
-
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
-def test_a_request_has_the_result_that_its_model_causes(make: Make, program: Program, situation: Situation) -> None:
-    """A good answer is complete; a refusal or an empty answer is an error with its kind."""
-    agent, _ = make({"ZZaskedZZ": situation.steps})
-    result = agent.ask("Do what ZZaskedZZ says.")
+def test_every_situation_has_its_result(make: Make, program: Program, situation: Situation) -> None:
+    """A good answer is complete; whatever else happens is an error of its kind."""
+    agent, server = make({"ZZaskedZZ": situation.steps})
+    agent.environ = situation.environment(agent.environ)
+    request = agent.request("Do what ZZaskedZZ says.", program.patience if situation.endless else LONGEST)
+    if situation.model:
+        request = request._replace(model=situation.model)
+    result = asyncio.run(agent.run(request, situation.extra))
     expected = situation.but.get(program.name, situation.expected)
+    if are_older():
+        expected = situation.older.get(program.name, expected)
     if isinstance(expected, ErrorKind):
-        assert (result.status, result.error and result.error.kind) == (AgentStatus.ERROR, expected), result
+        assert result.status is not AgentStatus.OK, result
+        assert (result.error.kind if result.error else LIMITS[result.status]) is expected, result
     else:
         assert result.status is AgentStatus.OK, result
         assert result.text.endswith(expected)
+    if expected is ErrorKind.QUOTA and program.name not in NO_RESET:
+        assert result.error
+        assert result.error.retry_after == pytest.approx(RESET, abs=LONGEST), result
+    if expected is ErrorKind.TIMEOUT:
+        assert server.bodies, "it never asked the model"
     assert ("made.txt" in agent.files()) == (situation.name == "tool")
-    assert agent.left() == []
-
-
-def test_a_server_error_is_never_an_answer(make: Make, program: Program) -> None:
-    """Whether the agent gives up or retries until its time is over, the error says why."""
-    agent, server = make({"ZZaskedZZ": (Refuse(500),)})
-    result = agent.ask("Do what ZZaskedZZ says.", timeout=program.patience)
-    assert server.bodies, "it never asked the model"
-    assert (result.status, result.error and result.error.kind) == (AgentStatus.ERROR, ErrorKind.SERVER), result
     assert agent.left() == []
 
 

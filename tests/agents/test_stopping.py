@@ -15,14 +15,6 @@ pytestmark = pytest.mark.real_agent
 CODEX = [program for program in PROGRAMS if program.name in ("codex", "codex-acp")]
 
 
-def test_a_model_that_never_answers_is_a_timeout(make: Make, program: Program) -> None:
-    """Whatever exit code the program has when it is stopped."""
-    agent, server = make({"ZZaskedZZ": (Hang(),)})
-    assert agent.ask("Do what ZZaskedZZ says.", timeout=program.patience).status is AgentStatus.TIMEOUT
-    assert server.bodies, "it never asked the model"
-    assert agent.left() == []
-
-
 def test_a_tool_that_never_ends_is_stopped_with_its_agent(make: Make, program: Program, label: str) -> None:
     """Even if the command has left the agent's session, where signals to the agent do not reach it."""
     agent, _ = make({"ZZaskedZZ": (Shell(endless(label)), Hang())})

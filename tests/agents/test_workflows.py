@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from tests.agents.conftest import Serve
-from tests.agents.harness import LONGEST, endless, eventually, left
+from tests.agents.harness import awf, commit_all, endless, eventually, left
 from tests.agents.programs import PROGRAMS, Program, variables
 from tests.agents.server.script import ReadFile, Say, SayWhether, Shell
 from tests.integration.conftest import COMMAND
 
-FROM_WHEELS = [program for program in PROGRAMS if program.name in ("claude", "codex")]
+ONE_OF_EACH = [program for program in PROGRAMS if program.name in ("claude", "codex")]  # a single process, a launcher
 pytestmark = pytest.mark.real_agent
 
 QUICK_DEV = Path(__file__).parents[2] / "workflows" / "quick-dev.awf.kdl"
@@ -51,6 +51,18 @@ SMALL = """workflow "Small" {
 }
 """
 
+TOGETHER = """workflow "Together" {
+  version 2
+  start "reviews"
+  stage "reviews" kind="parallel" { branch "one"; branch "two"; branch "three"; }
+  stage "one" kind="llm" auto_status=true access="read-only" prompt="Do what ZZreviewZZ says."
+  stage "two" kind="llm" auto_status=true access="read-only" prompt="Do what ZZreviewZZ says."
+  stage "three" kind="llm" auto_status=true prompt="Do what ZZreviewZZ says."
+  stage "exit" kind="exit"
+  transition from="reviews" to="exit"
+}
+"""
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
@@ -68,9 +80,7 @@ def project(tmp_path: Path) -> Path:
 def test_quick_dev_fixes_what_a_review_found(program: Program, project: Path, tmp_path: Path, serve: Serve) -> None:
     """Structured findings are read, fixed and verified; the ledger and the verdict say so."""
     (project / ".awf/config.kdl").write_text(f'model "{program.model}"\nprovider "{program.provider}"\n')
-    for words in (["init", "-q"], ["add", "-Af"], ["commit", "-qm", "start"]):
-        identity = ["-c", "user.name=t", "-c", "user.email=t@t.invalid"]
-        subprocess.run(["git", *identity, *words], cwd=project, check=True, env={**os.environ, "HOME": str(tmp_path)})
+    commit_all(project)
     look = ReadFile(str(project / "greeting.txt"))
     server = serve(
         {
@@ -83,20 +93,38 @@ def test_quick_dev_fixes_what_a_review_found(program: Program, project: Path, tm
         }
     )
     environ = variables(program, tmp_path, server.url, os.environ["PATH"])
-    done = _awf(project, environ, "run", str(QUICK_DEV), "--backend", program.backend, "--goal", "a greeting", "--json")
+    done = awf(project, environ, "run", str(QUICK_DEV), "--backend", program.backend, "--goal", "a greeting", "--json")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     reviews = ["review_code", "review_security", "review_tests", "reviews", "gate"]
     round_one = ["plan", "implement", "selfci", *reviews]
     assert _result(done)["path"] == [*round_one, "fix", "selfci", *reviews, "exit"]
     assert (project / "greeting.txt").read_text() == "hello\n"
-    (finding,) = json.loads(_awf(project, environ, "findings", "list", "--state", "all", "--format", "json").stdout)
+    (finding,) = json.loads(awf(project, environ, "findings", "list", "--state", "all", "--format", "json").stdout)
     assert (finding["title"], finding["state"]) == (DRAFT["title"], "verified_fixed")
-    verdict = _awf(project, environ, "verdict", "--json")
+    verdict = awf(project, environ, "verdict", "--json")
     assert (verdict.returncode, json.loads(verdict.stdout)["verdict"]) == (0, "PASS")
-    assert "+draft" in _awf(project, environ, "prompt", "review_security", "--visit", "1").stdout
+    assert "+draft" in awf(project, environ, "prompt", "review_security", "--visit", "1").stdout
 
 
-@pytest.mark.parametrize("program", FROM_WHEELS, indirect=True, ids=lambda program: program.name)
+@pytest.mark.parametrize("program", PROGRAMS, indirect=True, ids=lambda program: program.name)
+def test_agents_that_start_together_for_the_first_time_succeed(
+    program: Program, project: Path, tmp_path: Path, serve: Serve
+) -> None:
+    """Their home is empty: each would create its settings, its database and its caches there."""
+    (project / ".awf/config.kdl").write_text(f'model "{program.model}"\nprovider "{program.provider}"\n')
+    (project / "together.awf.kdl").write_text(TOGETHER)
+    server = serve({"ZZreviewZZ": (Say(GOOD),)})
+    environ = variables(program, tmp_path, server.url, os.environ["PATH"])
+    done = awf(
+        project, environ, "run", "together.awf.kdl", "--backend", program.backend, "--run-id", "together", "--json"
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    story = json.loads(awf(project, environ, "why", "together", "--json").stdout)
+    attempts = {entry["stage"]: len(entry["attempts"]) for entry in story if entry.get("stage")}
+    assert attempts == dict.fromkeys(("one", "two", "three", "reviews", "exit"), 1), "none needed a second attempt"
+
+
+@pytest.mark.parametrize("program", ONE_OF_EACH, indirect=True, ids=lambda program: program.name)
 def test_a_killed_run_leaves_no_agent_when_it_is_resumed(
     program: Program, project: Path, tmp_path: Path, serve: Serve, label: str
 ) -> None:
@@ -112,31 +140,18 @@ def test_a_killed_run_leaves_no_agent_when_it_is_resumed(
     environ = variables(program, tmp_path, server.url, os.environ["PATH"])
     _killed_at_work(project, environ, "run", "small.awf.kdl", "--backend", program.backend, "--run-id", label)
     assert left(label), "nothing outlived awf, so that finding nothing after the resume would mean nothing"
-    done = _awf(project, environ, "resume", label, "--json")
+    done = awf(project, environ, "resume", label, "--json")
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     assert _result(done)["path"] == ["implement", "review", "fix", "review", "exit"]
     assert left(label) == []
 
 
-def _awf(project: Path, environ: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [COMMAND, *arguments],
-        cwd=project,
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=3 * LONGEST,
-    )
-
-
 def _killed_at_work(project: Path, environ: dict[str, str], *arguments: str) -> None:
     with subprocess.Popen(
         [COMMAND, *arguments], cwd=project, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    ) as awf:
+    ) as run:
         eventually((project / "running").exists, "the endless command")
-        awf.send_signal(signal.SIGKILL)
+        run.send_signal(signal.SIGKILL)
 
 
 def _result(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:

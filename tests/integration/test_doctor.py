@@ -176,6 +176,23 @@ def test_json_has_everything(doctor: Doctor, tmp_path: Path) -> None:
     assert KEY not in done.stdout
 
 
+def test_a_library_without_a_key_is_not_said_to_be_logged_in(doctor: Doctor) -> None:
+    """It has no login of its own: it is not usable, and the advice is about its key."""
+    pytest.importorskip("pydantic_ai")
+    found = row(doctor("--json"), "api")
+    assert (found["works"], found["keys"], bool(found["advice"])) == (False, [], True)
+    assert "logged in" not in re.findall(r"^  api .*\n(?: {26}.*\n)*", doctor().stdout, re.MULTILINE)[0]
+
+
+def test_a_key_that_the_program_ignores_is_none(doctor: Doctor, tmp_path: Path) -> None:
+    """Codex takes another variable for its own provider; the advice names it."""
+    stub(tmp_path / "bin", "codex")
+    found = row(doctor("--json", OPENAI_API_KEY=KEY), "codex")
+    assert (found["keys"], "CODEX_API_KEY" in found["advice"], found["works"]) == ([], True, True)
+    both = row(doctor("--json", OPENAI_API_KEY=KEY, CODEX_API_KEY=KEY), "codex")
+    assert (both["keys"], both["advice"]) == (["CODEX_API_KEY"], "")
+
+
 def test_agents_of_the_settings_are_checked(doctor: Doctor, tmp_path: Path) -> None:
     """A program at another path, a command, an ACP agent; one that works is enough."""
     elsewhere = stub(tmp_path / "opt", "pi")

@@ -206,7 +206,8 @@ class Doctor:
     async def _check_agent(self, name: str) -> AgentCheck:
         agent, override, provider = AGENTS[name], self.settings.override(name), self._choice(name).provider
         path = self._selector.program_path(name)
-        keys = self._keys((*agent.variables(provider), *override.variables))
+        found = self._keys((*agent.variables(provider), *override.variables))
+        keys = tuple(key for key in found if key not in agent.ignored_keys)
         if path is None:
             return AgentCheck(name, keys=keys, advice=agent.install)
         env, arguments = self._child_environment(()), override.program[1:]
@@ -215,6 +216,8 @@ class Doctor:
         # An agent for many providers is given the key of the one that is named, and no other.
         needs_provider = not provider and not any(matches_any(key, SECRET_NAMES) for key in agent.variables(None))
         advice = "it gets a key if a stage or the settings name a provider" if needs_provider else ""
+        if found and not keys:
+            advice = agent.ignored_keys[found[0]]
         instructions = (agent.instructions, _NOT_LOADED.get(name, ""))
         withheld = () if keys else self._withheld((*agent.variables(provider), *override.variables))
         return AgentCheck(name, path, probed.version, probed.missing, keys, problem, advice, *instructions, withheld)
@@ -230,10 +233,9 @@ class Doctor:
         if name in self._plugins:
             return AgentCheck(name, "a plugin", keys=keys, withheld=withheld)
         if name == "api":
-            problem = "" if keys else "it needs a provider and its key"
-            return AgentCheck(
-                name, "a library", keys=keys, problem=problem, not_loaded=_NOT_LOADED[name], withheld=withheld
-            )
+            found = AgentCheck(name, "a library", keys=keys, not_loaded=_NOT_LOADED[name], withheld=withheld)
+            advice = "name a provider in the settings, and put its key into the environment"
+            return found if keys else replace(found, problem="it needs a provider and its key", advice=advice)
         path = self._selector.program_path(name) or ""
         problem = "" if path else "its program was not found"
         return AgentCheck(name, path, keys=keys, problem=problem, not_loaded=_NOT_LOADED[name], withheld=withheld)

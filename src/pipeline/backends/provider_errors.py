@@ -44,7 +44,7 @@ _KIND_BY_WORDS = (  # the first match decides
             r"incomplete response.{0,40}max_output_tokens",
             r"exceeded the \d{1,9} output token maximum",
             r"(finish|stop).?reason\W{1,5}(length|max.?tokens)",
-            r"response truncated|truncated due to token limit|ended without a .?finish_reason",
+            r"response (was )?truncated|truncated due to token limit|ended without a .?finish_reason",
         ),
     ),
     (ErrorKind.RATE_LIMIT, _NO_CAPACITY),

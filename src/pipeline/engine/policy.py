@@ -50,7 +50,7 @@ def decide_retry(
         error, minimum = _error_and_wait(outcome)
         if error in _PERMANENT or quota_resets_after(outcome) is not None:
             return _FINAL
-        if error in _TRANSIENT and retry.max_attempts == 1:
+        if error in _TRANSIENT and "max_attempts" not in retry.model_fields_set:  # one attempt can be meant
             retry = on_error
     elif outcome.status is Status.FAIL:
         if review or (outcome.failure is not None and outcome.failure.kind is FailureClass.CONFLICT):

@@ -6,9 +6,21 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.agents.server.conversation import INPUT_TOKENS, OUTPUT_TOKENS, Conversation, Reply, Tool, Turn
-from tests.agents.server.dialect import Json, event, halves, words
+from tests.agents.server.dialect import Json, event, halves, unexplained, words
+from tests.agents.server.script import Cause, Refuse
 
-_KINDS = {400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error"}
+_KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
+_WORDS = {
+    Cause.USAGE_LIMIT: "This request would exceed your account's rate limit. Please try again later.",
+    Cause.TOO_LONG: "prompt is too long: 250000 tokens > 200000 maximum",
+    Cause.UNKNOWN_MODEL: "model: no-such-model",
+}
 
 
 class Messages:
@@ -34,9 +46,9 @@ class Messages:
         yield _event("message_delta", delta=stop, usage={"output_tokens": OUTPUT_TOKENS})
         yield _event("message_stop")
 
-    def error(self, status: int) -> Json:
-        kind = _KINDS.get(status, "api_error")
-        return {"type": "error", "error": {"type": kind, "message": f"the script refuses this with {status}"}}
+    def error(self, refusal: Refuse) -> Json:
+        message = _WORDS.get(refusal.cause) or unexplained(refusal)
+        return {"type": "error", "error": {"type": _KINDS.get(refusal.status, "api_error"), "message": message}}
 
 
 def _turns(message: Json) -> Iterator[Turn]:
@@ -70,7 +82,7 @@ def _content(reply: Reply) -> list[dict[str, Any]]:
 
 
 def _reason(reply: Reply) -> str:
-    return "tool_use" if reply.call else "end_turn"
+    return "max_tokens" if reply.cut else "tool_use" if reply.call else "end_turn"
 
 
 def _begun(block: Json) -> Json:

@@ -2,16 +2,24 @@
 
 import json
 import secrets
+import time
 from collections.abc import Iterator
 from typing import Any
 
 from tests.agents.server.conversation import INPUT_TOKENS, OUTPUT_TOKENS, Conversation, Reply, Tool, Turn
-from tests.agents.server.dialect import Json, event, halves, words
+from tests.agents.server.dialect import Json, event, halves, unexplained, words
+from tests.agents.server.script import Cause, Refuse
 
 _USAGE = {
     "prompt_tokens": INPUT_TOKENS,
     "completion_tokens": OUTPUT_TOKENS,
     "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
+}
+
+
+_WORDS = {
+    Cause.TOO_LONG: ("context_length_exceeded", "Your input exceeds the context window of this model."),
+    Cause.UNKNOWN_MODEL: ("model_not_found", "The model `no-such-model` does not exist or you do not have access."),
 }
 
 
@@ -40,15 +48,18 @@ class ChatCompletions:
         yield event({**_about("chat.completion.chunk"), "choices": [], "usage": _USAGE})
         yield b"data: [DONE]\n\n"
 
-    def error(self, status: int) -> Json:
-        return openai_error(status)
+    def error(self, refusal: Refuse) -> Json:
+        return openai_error(refusal)
 
 
-def openai_error(status: int) -> Json:
-    """An error as both interfaces of OpenAI tell it."""
-    message = f"the script refuses this with {status}"
-    kind = "invalid_request_error" if status < 500 else "server_error"
-    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
+def openai_error(refusal: Refuse) -> Json:
+    """An error as both interfaces of OpenAI report it."""
+    if refusal.cause is Cause.USAGE_LIMIT:
+        limit = {"type": "usage_limit_reached", "message": "The usage limit has been reached", "plan_type": "pro"}
+        return {"error": {**limit, "resets_at": int(time.time()) + (refusal.retry_after or 0)}}
+    code, message = _WORDS.get(refusal.cause, (None, unexplained(refusal)))
+    kind = "invalid_request_error" if refusal.status < 500 else "server_error"
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
 def _turns(message: Json) -> Iterator[Turn]:
@@ -70,7 +81,7 @@ def _calls(reply: Reply) -> dict[str, Any]:
 
 
 def _reason(reply: Reply) -> str:
-    return "tool_calls" if reply.call else "stop"
+    return "length" if reply.cut else "tool_calls" if reply.call else "stop"
 
 
 def _about(kind: str) -> dict[str, Any]:

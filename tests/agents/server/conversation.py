@@ -48,7 +48,8 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the model says: a text, or a call of a tool; both may be missing."""
+    """What the model says: a text, or a call of a tool; both may be missing. `cut` is true at the token limit."""
 
     text: str = ""
     call: Call | None = None
+    cut: bool = False

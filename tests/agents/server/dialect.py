@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from tests.agents.server.conversation import Conversation, Reply
+from tests.agents.server.script import Refuse
 
 Json = Mapping[str, Any]
 
@@ -24,9 +25,14 @@ class Dialect(Protocol):
         """A reply as server-sent events."""
         ...
 
-    def error(self, status: int) -> Json:
+    def error(self, refusal: Refuse) -> Json:
         """An error's body."""
         ...
+
+
+def unexplained(refusal: Refuse) -> str:
+    """The message of an error whose provider says nothing more."""
+    return f"the script refuses this with {refusal.status}"
 
 
 def event(data: Json, name: str | None = None) -> bytes:

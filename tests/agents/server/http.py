@@ -4,12 +4,17 @@ It keeps the bodies of all requests, so that a test can look for what should not
 """
 
 import json
+import os
+import signal
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Event, Thread
+from types import MappingProxyType
 
 from tests.agents.server.anthropic import Messages
 from tests.agents.server.chat import ChatCompletions
@@ -17,7 +22,7 @@ from tests.agents.server.conversation import INPUT_TOKENS, Conversation, Reply
 from tests.agents.server.dialect import Dialect, Json
 from tests.agents.server.gemini import GenerateContent
 from tests.agents.server.responses import Responses
-from tests.agents.server.script import Drop, Hang, Refuse, Script
+from tests.agents.server.script import Cause, Drop, Hang, Kill, Refuse, Script
 from tests.agents.server.tools import reply_to
 
 _DIALECTS: tuple[tuple[str, Dialect], ...] = (
@@ -95,8 +100,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _act(self, dialect: Dialect, conversation: Conversation) -> None:
         match self.server.script.next(conversation):
-            case Refuse(status, retry_after):
-                self._send(status, dialect.error(status), retry_after)
+            case Refuse(status) as refusal:
+                self._send(status, dialect.error(refusal), _headers(dialect, refusal))
+            case Kill():
+                os.kill(_owner(*self.client_address), signal.SIGKILL)
+                self.close_connection = True
             case Hang():
                 self.server.closing.wait()
                 self.close_connection = True
@@ -108,13 +116,13 @@ class _Handler(BaseHTTPRequestHandler):
             case step:
                 self._send(HTTPStatus.OK, dialect.whole(reply_to(step, conversation)))
 
-    def _send(self, status: int, body: Json, retry_after: int | None = None) -> None:
+    def _send(self, status: int, body: Json, headers: Mapping[str, str] = MappingProxyType({})) -> None:
         data = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")
         self.send_header("content-length", str(len(data)))
-        if retry_after is not None:
-            self.send_header("retry-after", str(retry_after))
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
 
@@ -128,3 +136,26 @@ class _Handler(BaseHTTPRequestHandler):
         if not torn:
             self.wfile.write(b"0\r\n\r\n")
         self.close_connection = torn
+
+
+def _headers(dialect: Dialect, refusal: Refuse) -> dict[str, str]:
+    if refusal.retry_after is None:
+        return {}
+    headers = {"retry-after": str(refusal.retry_after)}
+    if refusal.cause is Cause.USAGE_LIMIT and isinstance(dialect, Messages):  # as for a subscription
+        unified = {"status": "rejected", "representative-claim": "five_hour"}
+        reset = {"reset": str(int(time.time()) + refusal.retry_after)}
+        headers |= {f"anthropic-ratelimit-unified-{name}": value for name, value in {**unified, **reset}.items()}
+    return headers
+
+
+def _owner(address: str, port: int) -> int:
+    """The process at the other end of a connection on loopback."""
+    local = f"{port:04X}"
+    rows = [line.split() for name in ("tcp", "tcp6") for line in Path("/proc/net", name).read_text().splitlines()[1:]]
+    inode = next(row[9] for row in rows if row[1].endswith(f":{local}") and row[9] != "0")
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):  # it is closed, or another user's
+            if str(link.readlink()) == f"socket:[{inode}]":
+                return int(link.parts[2])
+    raise LookupError(f"no process is connected from {address}:{port}")

@@ -8,6 +8,7 @@ from typing import Any
 from tests.agents.server.chat import openai_error
 from tests.agents.server.conversation import INPUT_TOKENS, OUTPUT_TOKENS, Conversation, Reply, Tool, Turn
 from tests.agents.server.dialect import Json, event, halves, words
+from tests.agents.server.script import Refuse
 
 _USAGE = {
     "input_tokens": INPUT_TOKENS,
@@ -31,7 +32,7 @@ class Responses:
         return Conversation(turns, tools, bool(body.get("stream")))
 
     def whole(self, reply: Reply) -> Json:
-        return _response("completed", [_item(reply)] if reply.text or reply.call else [])
+        return _response(_ending(reply), [_item(reply)] if reply.text or reply.call else [])
 
     def pieces(self, reply: Reply) -> Iterator[bytes]:
         yield _event("response.created", response=_response("in_progress", []))
@@ -42,10 +43,10 @@ class Responses:
                 where = {"item_id": item["id"], "output_index": index, "content_index": 0}
                 yield _event("response.output_text.delta", **where, delta=part)
             yield _event("response.output_item.done", output_index=index, item=item)
-        yield _event("response.completed", response=_response("completed", items))
+        yield _event(f"response.{_ending(reply)}", response=_response(_ending(reply), items))
 
-    def error(self, status: int) -> Json:
-        return openai_error(status)
+    def error(self, refusal: Refuse) -> Json:
+        return openai_error(refusal)
 
 
 def _turns(item: Json) -> Iterator[Turn]:
@@ -70,10 +71,15 @@ def _begun(item: Json) -> Json:
     return {**item, "status": "in_progress", **({"content": []} if item["type"] == "message" else {"arguments": ""})}
 
 
+def _ending(reply: Reply) -> str:
+    return "incomplete" if reply.cut else "completed"
+
+
 def _response(status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
-    usage = _USAGE if status == "completed" else None
-    about = {"id": _id("resp"), "object": "response", "created_at": 0, "model": "scripted"}
-    return {**about, "status": status, "output": output, "usage": usage}
+    about = {"id": _id("resp"), "object": "response", "created_at": 0, "model": "scripted", "status": status}
+    usage = None if status == "in_progress" else _USAGE
+    why = {"reason": "max_output_tokens"} if status == "incomplete" else None
+    return {**about, "output": output, "usage": usage, "incomplete_details": why}
 
 
 def _id(kind: str) -> str:

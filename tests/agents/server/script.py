@@ -6,6 +6,7 @@ A script never counts requests: programs send more of them than one thinks, and 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from threading import Lock
 
 from tests.agents.server.conversation import Conversation, Turn
@@ -13,9 +14,10 @@ from tests.agents.server.conversation import Conversation, Turn
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """Answer with a text; none at all is an answer too."""
+    """Answer with a text; none at all is an answer too. `cut` ends it at the model's token limit."""
 
     text: str
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +53,22 @@ class WriteFile:
     tool: str = "Write"
 
 
+class Cause(Enum):
+    """Why a request is refused, where the provider has words of its own for that."""
+
+    UNSTATED = auto()
+    USAGE_LIMIT = auto()  # which resets after `retry_after` seconds
+    TOO_LONG = auto()
+    UNKNOWN_MODEL = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Answer with an HTTP error."""
+    """Answer with an HTTP error, in the words of the provider."""
 
     status: int
     retry_after: int | None = None
+    cause: Cause = Cause.UNSTATED
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +84,12 @@ class Hang:
     """Never answer."""
 
 
-Fault = Refuse | Drop | Hang
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Kill the process that asks, as a system does that runs out of memory."""
+
+
+Fault = Refuse | Drop | Hang | Kill
 
 
 @dataclass(frozen=True, slots=True)

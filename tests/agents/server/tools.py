@@ -18,8 +18,8 @@ _TEXT = ("content", "text")
 def reply_to(step: Plain, conversation: Conversation) -> Reply:
     """What the model says to carry a step out."""
     match step:
-        case Say(text):
-            return Reply(text)
+        case Say(text, cut):
+            return Reply(text, cut=cut)
         case SayWhether(needle, then, otherwise):
             told = [turn.text for turn in conversation.turns if turn.by == "tool"]
             return Reply(then if told and needle in told[-1] else otherwise)

@@ -156,6 +156,12 @@ def test_attempts_are_counted() -> None:
     assert not decide_retry(Retry(), 0, FAILED, 0.5, review=False).again
 
 
+@pytest.mark.parametrize(("retry", "again"), [(Retry(), True), (Retry(max_attempts=1), False)])
+def test_a_single_attempt_can_be_asked_for(retry: Retry, *, again: bool) -> None:
+    """A transient error is retried, unless the stage itself says that there is one attempt."""
+    assert decide_retry(retry, 0, errored(ErrorKind.SERVER), 0.5, review=False).again is again
+
+
 @pytest.mark.parametrize(
     ("failures", "outcome", "decision"),
     [

@@ -23,6 +23,7 @@ from pipeline.backends.agents.base import (
     TooManyFailures,
     agent_result,
     command_for,
+    find_rejected_flag,
     qualified_model,
     resolve_inside,
     stopped_result,
@@ -119,6 +120,7 @@ class AcpTranscript(AgentTranscript):
     prompted: bool = False  # until then a loaded session repeats its past
     session_cost: float | None = None  # in US dollars
     failed: bool = False  # whether codex-acp says so: it ends its turn with the error as its answer
+    refused: AgentError | None = None  # why opencode's provider did not take the prompt, such as its length
     allowed: set[str] = field(default_factory=set)  # ids of the tool calls it asked for and may make
     reports_usage: bool = False  # whether the agent reports it for every answer of a model
     tools: dict[str, tuple[str, str]] = field(default_factory=dict)  # kind and title by id
@@ -166,7 +168,10 @@ class AcpTranscript(AgentTranscript):
         if re.match(r"Attempt \d+ failed", line):
             yield AgentEvent("retry", line.strip())
         else:
-            yield from self._opencode.read_stderr(line)
+            for event in self._opencode.read_stderr(line):
+                if error_kind(event.text) is ErrorKind.INVALID:  # it then replaces the prompt by a summary, and answers
+                    self.refused = AgentError(ErrorKind.INVALID, event.text)
+                yield event
 
     def error_instead_of_answer(self) -> AgentError | None:
         """The error that an adapter passes on as an answer. What a model says has used tokens."""
@@ -174,6 +179,8 @@ class AcpTranscript(AgentTranscript):
         if self.failed:
             kind = self.last_failure.kind if self.last_failure else ErrorKind.UNKNOWN
             return AgentError(error_kind(text, default=kind), text)
+        if self.refused:
+            return self.refused
         if self.usage and (self.usage.input_tokens or self.usage.output_tokens):
             return None
         if _OUTAGE.match(text) and "\n" not in text:
@@ -565,6 +572,8 @@ class AcpBackend:
             # How it exits after its answer is our doing and says nothing.
             code = 0 if session.transcript.ended else code
             finished = process_result(out, err, reason, code, duration=connection.child.duration)
+            if not session.transcript.prompted and not session.transcript.error:
+                session.transcript.error = find_rejected_flag(self._argv[0], finished.stderr_tail)
             failure = session.transcript.error
             if failure and failure.kind is ErrorKind.UNKNOWN and _KILLED.search(failure.message + finished.stderr_tail):
                 session.transcript.error = replace(failure, kind=ErrorKind.KILLED)  # the program behind an adapter

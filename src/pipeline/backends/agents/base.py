@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from pipeline.backends.environment import provider_variables
-from pipeline.backends.provider_errors import error_kind, with_retry_after
+from pipeline.backends.provider_errors import LONGEST_RATE_LIMIT, error_kind, with_retry_after
 from pipeline.engine.outcome import Usage
 from pipeline.engine.ports import (
     AgentError,
@@ -45,6 +45,7 @@ _SIGNALS = MappingProxyType(  # exit codes by which a shell or a program reports
 )
 _NOT_STARTED = (126, 127)  # a shell's exit codes for a command that cannot be run or found
 _LAST_LINES = 5  # of an answer, in which a failed program may have printed its error
+_HELP = re.compile(r"^ +(?:-\w, )?--[\w-]+ .*\[(?:string|boolean|array|number)\]", re.MULTILINE)
 _LONGEST_LINE = 2000
 _LONGEST_LABEL = 120
 _LONGEST_EXCERPT = 300
@@ -64,7 +65,7 @@ class Invocation:
 
 
 class TooManyFailures(Exception):
-    """A program whose requests fail again and again, and that does not give up by itself."""
+    """A program whose requests fail again and again, or that waits for a limit to reset, and does not give up."""
 
 
 @dataclass
@@ -95,15 +96,17 @@ class AgentTranscript:
         return iter(())
 
     def follow(self, events: Iterable[AgentEvent], emit: Emit) -> None:
-        """Show events, and remember why requests fail; raises TooManyFailures if no other end is in sight."""
+        """Show events, and remember why requests fail; raises TooManyFailures if only that stops the program soon."""
         for event in events:
             emit(event)
             if event.kind == "retry":
                 self.failed_requests += 1
-                self.last_failure = AgentError(error_kind(event.text, default=self.retried_kind), event.text)
+                error = AgentError(error_kind(event.text, default=self.retried_kind), event.text)
+                self.last_failure = with_retry_after(error, (event.text,), local_now())
             elif event.kind in ("text", "tool_start", "tool_end"):
                 self.failed_requests, self.last_failure = 0, None
-        if self.failed_requests > MAX_FAILED_REQUESTS:
+        wait = self.last_failure.retry_after if self.last_failure else None
+        if self.failed_requests > MAX_FAILED_REQUESTS or (wait or 0) > LONGEST_RATE_LIMIT:
             raise TooManyFailures
 
     def finish(self, stderr: str) -> None:
@@ -145,6 +148,7 @@ class AgentProgram(ABC):
     install: ClassVar[str]  # the command that installs it
     provider: ClassVar[str | None] = None  # whose key it needs if the stage names no provider
     own_variables: ClassVar[tuple[str, ...]] = ()  # where it keeps its files, and how it logs in
+    ignored_keys: ClassVar[Mapping[str, str]] = MappingProxyType({})  # of its provider, and what to do instead
     instructions: ClassVar[tuple[str, ...]]  # the files of a project that tell it what to observe there
 
     def variables(self, provider: str | None) -> tuple[str, ...]:
@@ -386,6 +390,13 @@ def find_error(stderr: str, pattern: str, kind: ErrorKind) -> AgentError | None:
     """The error that matches the pattern, of the given kind unless its words name another."""
     found = re.search(pattern, stderr, re.MULTILINE)
     return AgentError(error_kind(found[0], default=kind), found[0]) if found else None
+
+
+def find_rejected_flag(program: str, stderr: str) -> AgentError | None:
+    """The error of a program that printed its help, in the form of yargs, instead of doing anything."""
+    if not _HELP.search(stderr):
+        return None
+    return AgentError(ErrorKind.BAD_FLAG, f'"{program}" printed its help: it lacks one of its flags')
 
 
 def option(flag: str, value: str | None) -> tuple[str, ...]:

@@ -43,6 +43,12 @@ class Codex(AgentProgram):
     install = "npm install -g @openai/codex"
     provider = "openai"
     own_variables = ("CODEX_HOME",)
+    ignored_keys = MappingProxyType(
+        {
+            "OPENAI_API_KEY": "it uses OPENAI_API_KEY only where its own configuration names it as env_key; otherwise "
+            "set CODEX_API_KEY or run: printenv OPENAI_API_KEY | codex login --with-api-key"
+        }
+    )
     instructions = ("AGENTS.md",)
 
     def invocation(self, request: AgentRequest, extra: tuple[str, ...]) -> Invocation:

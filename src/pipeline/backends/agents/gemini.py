@@ -17,6 +17,7 @@ from pipeline.backends.agents.base import (
     Invocation,
     Message,
     MessageModel,
+    find_rejected_flag,
     option,
     tool_call_label,
 )
@@ -227,6 +228,8 @@ class GeminiTranscript(AgentTranscript):
         """Without a result, its standard error may say why."""
         if not self.ended:
             self.error = self.error or _error_in_stderr(stderr)
+        if not self.ended and not self.error and not self.session:
+            self.error = find_rejected_flag("gemini", stderr)  # the first of its many lines names it, which is lost
         self.retry_hints = (self.error.message if self.error else "", stderr)
 
     def _end_turn(self) -> Iterator[AgentEvent]:

@@ -26,6 +26,7 @@ from pipeline.backends.agents.base import (
     Reservation,
     find_error,
     find_instructions,
+    find_rejected_flag,
     option,
     qualified_model,
     tool_call_label,
@@ -48,7 +49,6 @@ _PERMISSION = MappingProxyType(
 )
 _LOGGED = re.compile(r'level=ERROR .*?\berror(?:\.error)?="((?:[^"\\]|\\.)*)"')
 _UNEXPLAINED = "Check server logs for details"  # how its own message ends if only its log names the cause
-_HELP = re.compile(r"^ +(?:-\w, )?--[\w-]+ .*\[(?:string|boolean|array|number)\]", re.MULTILINE)
 _SLOTS = 64  # databases; more runs than that at once share the last one
 _REFUSED = r"rejected permission|rule which prevents|call unavailable tool"
 
@@ -245,10 +245,8 @@ class OpencodeTranscript(AgentTranscript):
                 self.error = AgentError(ErrorKind.DENIED, 'the provider filtered the answer ("content-filter")')
             case _:
                 self.error = find_error(stderr, "Session not found", ErrorKind.INVALID)
-                if not self.error and not self.session and _HELP.search(stderr):
-                    self.error = AgentError(
-                        ErrorKind.BAD_FLAG, '"opencode" printed its help: it lacks one of its flags'
-                    )
+                if not self.error and not self.session:
+                    self.error = find_rejected_flag("opencode", stderr)
 
 
 def _lock(path: Path, stack: ExitStack) -> bool:

@@ -252,6 +252,7 @@ def main() -> None:
     parser.add_argument("--kit", action="store_true")
     parser.add_argument("--silent", action="store_true")
     parser.add_argument("--garbage", action="store_true")
+    parser.add_argument("--help-instead", action="store_true")
     parser.add_argument("--load", action="store_true")
     parser.add_argument("--name", default="test")
     parser.add_argument("--speaks", type=int, default=1)
@@ -263,6 +264,8 @@ def main() -> None:
     if options.garbage:
         sys.stdout.write('hello, I am no agent\n42\n{"neither": "one"}\n[1]\n')
         return
+    if options.help_instead:
+        sys.exit("Options:\n  --acp  Be an agent [boolean]")
     agent = Agent(options)
     agent.serve()
     agent.leave()

@@ -107,6 +107,14 @@ def test_an_answer_that_no_model_gave_is_an_error(
     assert error_of(result)[0] is kind
 
 
+@pytest.mark.parametrize(("small", "kind"), [("false", ErrorKind.INVALID), ("true", None)])
+def test_an_answer_to_a_summary_of_the_prompt_is_an_error(bench: Bench, small: str, kind: ErrorKind | None) -> None:
+    """A refused prompt is replaced by a summary, says the log of opencode; a refused request for a title is not."""
+    log = f'level=ERROR message="stream error" small={small} error.error="Your input exceeds the context window."'
+    result = ask(bench, ["complain", log], ["say", "Fine."], ["usage", SPENT], flags=("--name", "opencode"))
+    assert (result.error and result.error.kind) == kind
+
+
 @pytest.mark.parametrize(("name", "besides"), [(OTHER, BANNER), (CODEX, WARNING)])
 def test_what_an_adapter_says_besides_is_not_part_of_the_answer(bench: Bench, name: str, besides: str) -> None:
     """The answer is the model's alone."""
@@ -437,6 +445,12 @@ def test_an_agent_that_exits_early_is_an_error(bench: Bench) -> None:
     assert (kind, words) == (ErrorKind.KILLED, f'"{sys.executable}" was killed by SIGKILL')
     kind, words = error_of(ask(bench, ["die", 0]))
     assert (kind, words) == (ErrorKind.PROTOCOL, f'"{sys.executable}" exited without reporting how it ended')
+
+
+def test_an_agent_that_prints_its_help_instead_lacks_a_flag(bench: Bench) -> None:
+    """Before the prompt, an agent's help on standard error is a rejected flag; later it is just what it says."""
+    assert error_of(ask(bench, flags=("--help-instead",)))[0] is ErrorKind.BAD_FLAG
+    assert error_of(ask(bench, ["complain", "  --acp  Be an agent [boolean]"], ["die", 1]))[0] is ErrorKind.UNKNOWN
 
 
 def test_a_program_that_is_not_an_agent_is_an_error(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

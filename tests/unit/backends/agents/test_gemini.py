@@ -83,6 +83,7 @@ def test_a_result_with_an_error_has_its_kind(fault: dict[str, str], kind: ErrorK
     [
         ("error", "The model returned an empty response with no text or thoughts.", "error", ErrorKind.EMPTY),
         ("error", "The model returned reasoning thoughts but no final response text.", "error", ErrorKind.EMPTY),
+        ("error", "Model response was truncated because it exceeded the token limit.", "error", ErrorKind.PROTOCOL),
         ("error", "Maximum session turns exceeded", "success", ErrorKind.UNKNOWN),
         ("warning", "Loop detected, stopping execution", "success", ErrorKind.UNKNOWN),
         ("warning", "Agent execution blocked: no", "success", ErrorKind.UNKNOWN),
@@ -228,3 +229,20 @@ def test_a_program_whose_requests_keep_failing_is_stopped(count: int, *, stopped
     result = result_of(Gemini(), printing(stderr=failed_attempts(count)))
     assert result.error is not None
     assert (result.error.kind is ErrorKind.RATE_LIMIT, "51 failed requests" in result.error.message) == (True, stopped)
+
+
+def test_a_program_that_waits_for_hours_is_stopped() -> None:
+    """Its announcement says when the limit resets; nobody waits for its idle limit."""
+    announced = "Attempt 1 failed: You have exhausted your capacity. Retrying after 7200000ms...\n"
+    result = result_of(Gemini(), printing(stderr=announced, timed_out=True))
+    assert result.error is not None
+    assert (result.error.kind, result.error.retry_after) == (ErrorKind.QUOTA, 7200.0)
+    assert "1 failed request" in result.error.message
+
+
+def test_its_help_is_a_rejected_flag() -> None:
+    """The line that names the flag is before the end of its standard error."""
+    help = "  -s, --sandbox                   Run in sandbox?  [boolean]\n"
+    result = result_of(Gemini(), printing(stderr=help, code=1))
+    assert result.error is not None
+    assert result.error.kind is ErrorKind.BAD_FLAG
