@@ -46,7 +46,10 @@ class RpcError(Exception):
             return AgentError(error_kind(message, default=ErrorKind.SERVER), message)
         if 400 <= self.code < 600:  # gemini gives the provider's HTTP status
             return AgentError(error_kind(message, self.code), message)
-        return AgentError(error_kind(message, default=_KIND_BY_CODE.get(self.code, ErrorKind.UNKNOWN)), message)
+        default = _KIND_BY_CODE.get(self.code, ErrorKind.UNKNOWN)
+        if isinstance(self.data, dict) and self.data.get("restartable") is True:  # of codex-acp, if its server ended
+            default = ErrorKind.SERVER
+        return AgentError(error_kind(message, default=default), message)
 
 
 class JsonRpcPeer:
