@@ -227,7 +227,7 @@ TYPES = "a.py:1: error: Wrong type  [assignment]\nb.py:1: error: No annotation  
     ],
 )
 def test_a_tool_that_stopped_early_closes_nothing(project: Project, stopped: str) -> None:
-    """0-04: what mypy found before it could not go on is kept, and the pass is incomplete."""
+    """0-04: what mypy found before it stopped is kept, and the pass is incomplete."""
     project.take("mypy.txt", TYPES)
     taken = project.take("mypy.txt", stopped)
     assert (taken["fixed"], len(taken["new"]), taken["verdicts"]["complete"]) == ([], 1, False)

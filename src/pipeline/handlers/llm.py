@@ -158,7 +158,7 @@ class LlmHandler:
         return outcome.model_copy(update={"logs": logs})
 
     async def ask(self, job: Job, question: AgentQuestion) -> Outcome:
-        """Put a question to an agent for a stage that has none of its own."""
+        """Ask an agent on behalf of a stage without one."""
         stage = question.agent
         choice = choose_model(stage, job.state.workflow.models, self._defaults.model, self._defaults.profiles)
         backend = self._choose_backend(stage, choice.provider)

@@ -275,11 +275,12 @@ class RecordDirectory:
 
 
 def _is_as_written(path: Path, written: WrittenFile) -> bool:
-    try:
-        same = stamp_of(path.lstat()) == written.stamp
-        return same or digest(files.read_file(path, _MAX_RECORD) or b"") == written.digest
-    except (files.NotAFile, FileNotFoundError, NotADirectoryError):
-        return False
+    with explain_errors(f"{_label(path)} cannot be read"):
+        try:
+            same = stamp_of(path.lstat()) == written.stamp
+            return same or digest(files.read_file(path, _MAX_RECORD) or b"") == written.digest
+        except (files.NotAFile, FileNotFoundError, NotADirectoryError):
+            return False
 
 
 def render_file(finding: Finding) -> bytes:

@@ -235,7 +235,7 @@ def _count_kinds(findings: Iterable[Finding]) -> dict[str, int]:
         else "pre-existing"
         if one.pre_existing
         else _DECIDED[Action(one.decisions[-1].action)]
-        if one.decisions
+        if one.decisions and one.decisions[-1].action in set(Action)
         else classes.get(one.autofix_class, "undecided" if passes(one.severity, one.confidence) else "doubtful")
         for one in findings
     )
