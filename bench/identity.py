@@ -24,33 +24,29 @@ from hashlib import sha256
 from itertools import combinations, permutations
 from pathlib import Path
 
-from pipeline.findings.cluster import NEAR, cluster
 from pipeline.findings.evidence import split_text
 from pipeline.findings.fingerprints import SourceFile, content_words, fingerprints, signature, verdict_id
-from pipeline.findings.linemap import DIFF, LineMap, parse_diff, read_changes
+from pipeline.findings.linemap import DIFF, LineMap, parse_diff
+from pipeline.findings.lines import NEAR, group
 from pipeline.findings.match import match
-from pipeline.findings.model import Category, Confidence, Evidence, Finding, FindingId, Location, PassId, Severity
+from pipeline.findings.model import (
+    Category,
+    Confidence,
+    Draft,
+    Evidence,
+    Finding,
+    FindingId,
+    Location,
+    PassId,
+    Severity,
+)
 
 REVIEWER, SCANNER = "reviewer", "scanner"
 OFF, RECATEGORISED = 0.40, 0.15  # of sloppy reports: how many cite a line one or two off, and how many another category
 SAID, KEPT, NAMED = 5, 0.5, 0.8  # words of a title, how many survive rewording, how many titles name part of the code
 LABELS = Path(__file__).parent / "data" / "cluster-labels.json"
 CATEGORIES = tuple(Category)[:8]
-WORDS = re.findall(
-    r"\w+",
-    """
-    bound limit loop input shell value injection untrusted quadratic slow query race check thread lock contract
-    return caller interface flush overwrite crash error branch edge case duplicate logic name dead null
-    dereference leak handle timeout retry exception swallowed default argument mutable state global cache stale
-    index key order sort encoding unicode offset overflow precision rounding zone date parse format escape quote
-    permission token secret log password header cookie redirect origin schema migration column transaction
-    rollback isolation deadlock starvation callback promise await cancel cleanup descriptor socket buffer copy
-    alias reference cycle import version dependency flag option config environment path traversal symlink
-    temporary umask signal fork exit status code message wording comment outdated example test fixture mock flaky
-    assertion coverage boundary empty negative zero large recursion depth stack memory allocation pool queue drop
-    delivery idempotent partial write atomic rename fsync
-    """,
-)
+WORDS = (Path(__file__).parent / "data" / "words.txt").read_text().split()
 
 Place = tuple[str, int]  # path and line
 Block = tuple[Place, Place]  # before and after
@@ -116,11 +112,8 @@ def read_pages(root: Path, commit: str, paths: Sequence[str]) -> dict[str, Sourc
 
 def line_map(root: Path, span: Span) -> LineMap:
     """Where the lines of a commit are in another."""
-
-    def diff(*more: str) -> str:
-        return os.fsdecode(git(root, *DIFF, *more[:1], span.old, span.new, "--", *more[1:]))
-
-    return read_changes(diff, {path for (path, _), _ in span.blocks}) or LineMap()
+    diff = git(root, *DIFF, span.old, span.new, "--")
+    return parse_diff(os.fsdecode(diff), {path for (path, _), _ in span.blocks})
 
 
 # --- findings ----------------------------------------------------------------------------------------------------
@@ -137,26 +130,43 @@ class Report:
     source: str = REVIEWER
     impact: str = ""
 
-    def finding(self, id: str, page: SourceFile | None, *, quoted: bool) -> Finding:
-        """The finding of a pass, with its fingerprints."""
+    def draft(self, page: SourceFile | None, *, quoted: bool) -> Draft:
+        """The draft of a pass, with its fingerprints."""
         quote = page.lines[self.line - 1] if page and quoted else ""
         evidence = (Evidence(path=self.path, start=self.line, quote=quote),)
-        draft = Finding(
-            id=FindingId(id),
-            signature=signature(self.category, evidence, self.title),
+        draft = Draft(
+            input_id=f"{self.source}#1",
+            reviewer=self.source,
             title=self.title,
-            impact=self.impact,
-            category=self.category,
             severity=Severity.MEDIUM,
             confidence=Confidence(value=75),
+            category=self.category,
+            impact=self.impact,
             locations=(Location(path=self.path, start=self.line),),
             evidence=evidence,
-            sources=(self.source,),
+            signature=signature(self.category, evidence, self.title),
+        )
+        return replace(draft, fingerprints=fingerprints(draft, page))
+
+    def finding(self, id: str, page: SourceFile | None, *, quoted: bool) -> Finding:
+        """The finding that was raised from such a draft in an earlier pass."""
+        draft = self.draft(page, quoted=quoted)
+        return Finding(
+            id=FindingId(id),
+            signature=draft.signature,
+            fingerprints=dict(draft.fingerprints),
+            reviewer=draft.reviewer,
+            title=draft.title,
+            impact=draft.impact,
+            category=draft.category,
+            severity=draft.severity,
+            confidence=draft.confidence,
+            locations=draft.locations,
+            evidence=draft.evidence,
             pass_id=PassId("old"),
             created_at="",
             updated_at="",
         )
-        return replace(draft, fingerprints=fingerprints(draft, page))
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,14 +306,21 @@ def pair(case: Case, key: Callable[[Report, SourceFile], object]) -> dict[int, i
 
 
 def by_awf(case: Case) -> dict[int, int]:
-    """This project's matcher."""
+    """This project's matcher: what a reviewer reported is looked for first, then what others did."""
+    maps = {"old": case.lines} if case.lines else {}
     known = [
         report.finding(f"known {at}", case.before.get(report.path), quoted=case.quoted)
         for at, report in enumerate(case.known)
     ]
-    drafts = [report.finding("", case.after.get(report.path), quoted=case.quoted) for report in case.drafts]
-    matching = match(known, drafts, {"old": case.lines} if case.lines else None)
-    return {one.draft: int(one.known.split()[1]) for one in matching.matches}
+    drafts = [report.draft(case.after.get(report.path), quoted=case.quoted) for report in case.drafts]
+    found = dict[int, int]()
+    for its_own in (True, False):
+        for reviewer in sorted({draft.reviewer for draft in drafts}):
+            mine = [at for at, draft in enumerate(drafts) if draft.reviewer == reviewer and at not in found]
+            candidates = [finding for finding in known if (finding.reviewer == reviewer) == its_own]
+            matches = match(candidates, [drafts[at] for at in mine], maps)
+            found |= {mine[one.draft]: int(one.known.split()[1]) for one in matches if one.is_sure}
+    return found
 
 
 def by_content(case: Case) -> dict[int, int]:
@@ -392,12 +409,12 @@ def measure_comments(folder: Path) -> None:
     clustered, rewording, beside = dict[Label, bool](), Tally(), list[bool]()
     for request, comments in read_comments(folder).items():
         names = list(comments)
-        drafts = [comments[name].finding("", None, quoted=False) for name in names]
-        group = {index: number for number, members in enumerate(cluster(drafts)) for index in members}
+        drafts = [comments[name].draft(None, quoted=False) for name in names]
+        groups = {index: number for number, members in enumerate(group(drafts)) for index in members}
         for one, other in combinations(range(len(names)), 2):
             label = (request, *sorted((names[one], names[other])))
             if label in same or (label not in unsure and may_be_same(*(comments[name] for name in label[1:]))):
-                clustered[label] = group[one] == group[other]
+                clustered[label] = groups[one] == groups[other]
         for old, new in permutations(comments.values(), 2):
             if old.source == new.source and old.path == new.path and abs(old.line - new.line) <= NEAR:
                 beside.append(bool(by_awf(Case([old], [new], {}, frozenset(), {}, {}, LineMap()))))
@@ -460,10 +477,10 @@ def read_comments(folder: Path) -> dict[str, dict[str, Report]]:
 # --- a generated history -----------------------------------------------------------------------------------------
 
 
-def measure_generated(seed: int) -> None:
+def measure_generated(seed: int, files: int) -> None:
     """A smoke test: the figures of made code say little about real code."""
     rng = random.Random(seed)  # noqa: S311 - nothing here is secret
-    cases = [made_case(rng) for _ in range(40)]
+    cases = [made_case(rng) for _ in range(files)]
     print_rows("generated edits, clean", cases)
     print_rows("generated edits, sloppy", [blur(case, rng) for case in cases])
 
@@ -497,13 +514,14 @@ def main() -> None:
     parser.add_argument("--repo", type=Path, action="append", default=[], help="a repository of the oracle")
     parser.add_argument("--clusters", type=Path, help="aacr-bench's folder dataset")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--smallest", action="store_true", help="two generated files, to see that it works")
     given = parser.parse_args()
     if given.oracle:
         measure_oracle(given.oracle, given.repo, given.seed)
     if given.clusters:
         measure_comments(given.clusters)
     if not (given.oracle or given.clusters):
-        measure_generated(given.seed)
+        measure_generated(given.seed, files=2 if given.smallest else 40)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 Prints for each size and each import: seconds, CPU, memory, and what became of the findings. Both imports are commands.
 """
 
+import argparse
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ import time
 from pathlib import Path
 
 SIZES = (1_000, 10_000, 100_000)
+SMALLEST = (20,)
 OF_ONE_FILE = 100  # results
 MOVED = 3  # lines, before the second import
 
@@ -70,14 +72,18 @@ def imported(root: Path) -> str:
         process = subprocess.Popen(command, cwd=root, stdout=file)
         _, _, used = os.wait4(process.pid, 0)
     told = json.loads((root / "told.json").read_bytes())
-    counts = {name: len(told[name]) for name in ("new", "unchanged", "moved", "updated", "absent") if told[name]}
+    counts = {name: len(told[name]) for name in ("new", "known", "reopened", "fixed") if told[name]}
     seconds, cpu = time.perf_counter() - began, used.ru_utime + used.ru_stime
     return f"{seconds:7.1f} s {cpu:7.1f} s CPU {used.ru_maxrss / 1024:7.0f} MB  {counts}"
 
 
 def main() -> None:
     """Measure and print."""
-    for size in [int(word) for word in sys.argv[1:]] or SIZES:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sizes", nargs="*", type=int, metavar="RESULTS", help="results in the file")
+    parser.add_argument("--smallest", action="store_true", help="a few results, to see that it works")
+    given = parser.parse_args()
+    for size in given.sizes or (SMALLEST if given.smallest else SIZES):
         root = Path(tempfile.mkdtemp(prefix="awf-bench-"))
         try:
             git(root, "init", "--quiet")

@@ -1,10 +1,12 @@
 """What a stage of the review loop costs, and whether that stays the same however long the run is.
 
-The loop of `bench/README.md`: code, three reviews that fail K rounds with answers of 2 KB, gate, fix. Beside it a
+The loop of `bench/README.md`: code, three reviews that fail K rounds with answers of 2 KB, gate, fix. It is run as
+usual, with ledger, files and the summary that agents get, and as `engine`: the same stages report nothing. Beside it a
 floor: the same number of bare SQLite commits in the same run. Both are measured in turn, since a disk is not equally
 quick at all times. Prints the medians per stage: time, CPU, bytes written.
 """
 
+import argparse
 import asyncio
 import gc
 import json
@@ -14,12 +16,15 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from unittest import mock
 
+from pipeline.app import wiring
 from pipeline.app.catalog import Catalog
 from pipeline.app.check import check
 from pipeline.app.runs import build_record, result_of
@@ -29,10 +34,10 @@ from pipeline.engine.driver import Driver
 from pipeline.engine.records import VisitCompleted
 from pipeline.engine.state import begin
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.language.model import StageKind
 
 ROUNDS = (10, 100, 1000)
 TURNS = 9
+SMALLEST_ROUNDS, SMALLEST_TURNS = (1, 2), 1
 ANSWER = 2_000
 WORKFLOW = """workflow "Review loop" {
   version 2
@@ -58,6 +63,14 @@ WORKFLOW = """workflow "Review loop" {
   transition from="fix" to="review_a"
 }
 """
+
+
+def workflow(rounds: int, *, findings: bool) -> str:
+    """Return the loop; without findings its reviewers are agents like any other, and the gate counts the rounds."""
+    if findings:
+        return WORKFLOW
+    plain = WORKFLOW.replace(" auto_status=true", "")
+    return plain.replace("findings() > 0", f'visits(\\"fix\\") < {rounds}')
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +113,17 @@ def _words(reviewer: str, number: int) -> str:
     return (line * (ANSWER // len(line) + 1))[:ANSWER]
 
 
-def run_loop(folder: Path, rounds: int, *, summary: bool) -> tuple[Cost, int]:
-    """Run the loop once, with or without the agents' summary; return its cost and the number of stages."""
+@contextmanager
+def without_summary() -> Iterator[None]:
+    """Give agents no summary of the run; everything else is as in any run."""
+    with mock.patch.object(wiring, "_summary", return_value=lambda _job: ""):
+        yield
+
+
+def run_loop(folder: Path, rounds: int, *, findings: bool) -> tuple[Cost, int]:
+    """Run the loop once, with findings and summary or without both; return its cost and the number of stages."""
     path = folder / "loop.awf.kdl"
-    path.write_text(WORKFLOW)
+    path.write_text(workflow(rounds, findings=findings))
     entry = Catalog(folder, folder, folder).find(path.name)
     options = {"backend": "scripted", "script": script(rounds)}
     record = build_record(entry, check(entry), "bench", "bench", options, folder, time.time())
@@ -111,10 +131,8 @@ def run_loop(folder: Path, rounds: int, *, summary: bool) -> tuple[Cost, int]:
     journal = SqliteJournal(store)
     journal.create("bench", record)
     state = begin(record)
-    made = build_services(state, journal, Runtime(store=store, environ=dict(os.environ)))
-    if not summary:
-        agents = made.handlers[StageKind.LLM]
-        agents._summary = lambda _: ""  # type: ignore[attr-defined]  # noqa: SLF001 - all else as in any run
+    with nullcontext() if findings else without_summary():
+        made = build_services(state, journal, Runtime(store=store, environ=dict(os.environ)))
     cost = measured(lambda: asyncio.run(Driver(state, made).drive()))
     result = result_of(load_state(journal, "bench"), journal)
     if result.status != "success":
@@ -145,16 +163,16 @@ def operations(store: Path) -> list[bytes]:
     return [json.dumps(r.operations).encode() for r in records if isinstance(r, VisitCompleted)]
 
 
-def row(base: Path, rounds: int, *, summary: bool) -> float:
+def row(base: Path, rounds: int, turns: int, *, findings: bool) -> float:
     """Measure one length of the loop in turn with its floor, print it, and return the seconds per stage.
 
     Each turn is compared with the floors before and after it, and the middle one counts: a disk is now quick, now slow.
     """
     costs, floors = [], []
-    for turn in range(TURNS + 1):
-        folder = base / f"{rounds}-{summary}-{turn}"
+    for turn in range(turns + 1):
+        folder = base / f"{rounds}-{findings}-{turn}"
         folder.mkdir()
-        cost, stages = run_loop(folder, rounds, summary=summary)
+        cost, stages = run_loop(folder, rounds, findings=findings)
         made = operations(folder / ".awf")
         costs.append(cost.per(stages))
         floors.append(floor(folder, stages, made).per(stages))
@@ -163,7 +181,7 @@ def row(base: Path, rounds: int, *, summary: bool) -> float:
     around = [(before.seconds + after.seconds) / 2 for before, after in pairwise(floors)]
     ratio = median(cost.seconds / commit for cost, commit in zip(costs, around, strict=True))
     print(
-        f"{'summary' if summary else 'engine':<8} {rounds:>5} {stages:>7} {each.seconds * 1e3:>7.2f}"
+        f"{'findings' if findings else 'engine':<8} {rounds:>5} {stages:>7} {each.seconds * 1e3:>7.2f}"
         f" {bare.seconds * 1e3:>7.2f} {ratio:>6.2f} {each.cpu * 1e3:>7.2f}"
         f" {each.written:>7} {own:>6} {each.written / own:>6.2f}"
     )
@@ -181,17 +199,22 @@ def middle(costs: list[Cost]) -> Cost:
 
 def main() -> None:
     """Measure and print."""
-    base = Path(tempfile.mkdtemp(prefix="awf-bench-", dir=sys.argv[1] if len(sys.argv) > 1 else None))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", help="where the runs are written; a temporary folder is made in it")
+    parser.add_argument("--smallest", action="store_true", help="a few stages, to see that it works")
+    given = parser.parse_args()
+    lengths, turns = (SMALLEST_ROUNDS, SMALLEST_TURNS) if given.smallest else (ROUNDS, TURNS)
+    base = Path(tempfile.mkdtemp(prefix="awf-bench-", dir=given.folder))
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # to be moved between cores costs now this side, now that
-    print("per stage: the engine alone, and with the summary of the run that each agent is given")
+    print("per stage: of the engine alone, and with findings, their files and the summary that each agent is given")
     names = ("K", "stages", "ms", "floor", "ratio", "cpu ms", "bytes", "ops", "ratio")
     widths = (5, 7, 7, 7, 6, 7, 7, 6, 6)
     print(" " * 8, *(f"{name:>{width}}" for name, width in zip(names, widths, strict=True)))
     try:
-        for summary in (False, True):
-            times = [row(base, rounds, summary=summary) for rounds in ROUNDS]
-            print(f"{'':8} K = {ROUNDS[-1]} against K = {ROUNDS[0]}: {times[-1] / times[0]:.2f} times")
-        store = base / f"{ROUNDS[-1]}-False-0" / ".awf"
+        for findings in (False, True):
+            times = [row(base, rounds, turns, findings=findings) for rounds in lengths]
+            print(f"{'':8} K = {lengths[-1]} against K = {lengths[0]}: {times[-1] / times[0]:.2f} times")
+        store = base / f"{lengths[-1]}-True-0" / ".awf"
         gc.collect()  # what the runs left is no part of it
         gc.freeze()
         resumed = measured(lambda: load_state(SqliteJournal(store), "bench"))

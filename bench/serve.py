@@ -243,8 +243,12 @@ def main() -> int:
     parser.add_argument("--pages", type=int, default=20)
     parser.add_argument("--rate", type=float, default=200.0, help="records a second, of all runs together")
     parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--smallest", action="store_true", help="one run, two pages, one second, to see that it works")
     given = parser.parse_args()
-    result = measure(given.runs, given.pages, given.rate, given.seconds)
+    if given.smallest:
+        result = measure(runs=1, pages=2, rate=10.0, seconds=1.0)
+    else:
+        result = measure(given.runs, given.pages, given.rate, given.seconds)
     print(json.dumps(result, indent=2))
     return 1 if result["lost"] or result["doubled"] or result["unknown"] or result["problems"] else 0
 

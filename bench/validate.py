@@ -3,6 +3,7 @@
 Prints medians of several rounds in one run; the ratio is the figure to watch (about 2).
 """
 
+import argparse
 import os
 import resource
 import statistics
@@ -20,6 +21,7 @@ from pipeline.app.check import check
 
 STAGES = 5_000
 ROUNDS = 5
+SMALLEST_STAGES, SMALLEST_ROUNDS = 20, 1
 PERIOD = 10
 
 
@@ -54,10 +56,10 @@ def cpu_of_command(command: list[str], cwd: Path) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def medians(works: dict[str, Callable[[], float]]) -> dict[str, float]:
+def medians(works: dict[str, Callable[[], float]], rounds: int) -> dict[str, float]:
     """The median of each measurement, the rounds of all interleaved so that they see the same machine."""
     seen: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, work in works.items():
             seen[name].append(work())
     return {name: statistics.median(values) for name, values in seen.items()}
@@ -65,8 +67,12 @@ def medians(works: dict[str, Callable[[], float]]) -> dict[str, float]:
 
 def main() -> None:
     """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--smallest", action="store_true", help="a few stages, to see that it works")
+    smallest = parser.parse_args().smallest
+    stages, rounds = (SMALLEST_STAGES, SMALLEST_ROUNDS) if smallest else (STAGES, ROUNDS)
     with tempfile.TemporaryDirectory() as folder:
-        text = generate(STAGES)
+        text = generate(stages)
         path = Path(folder, "generated.awf.kdl")
         path.write_text(text)
         entry = Catalog(Path(folder), Path(folder), Path(folder)).find(path.name)
@@ -81,10 +87,11 @@ def main() -> None:
                 "check": lambda: cpu_of(lambda: check(entry)),
                 "python -c kdl.parse": lambda: cpu_of_command([python, "-c", parse_alone, path.name], path.parent),
                 "awf validate": lambda: cpu_of_command([awf, "validate", path.name], path.parent),
-            }
+            },
+            rounds,
         )
         shipped = cpu_of_command([awf, "validate", "quick-dev"], Path(folder))
-    print(f"{STAGES:,} stages, {len(text) / 1e6:.2f} MB, median of {ROUNDS}, CPU seconds")
+    print(f"{stages:,} stages, {len(text) / 1e6:.2f} MB, median of {rounds}, CPU seconds")
     for name, seconds in times.items():
         print(f"  {name:<22}{seconds:6.2f}")
     print(f"  in one process: {times['check'] / times['kdl.parse']:.2f} times kdl.parse")

@@ -4,20 +4,34 @@ Prints CPU milliseconds, which other programs on the machine disturb less than t
 nothing, of one that reports a finding, of `git status` with the records committed, and of `awf findings list`.
 """
 
+import argparse
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-SIZE = 10_000
-STAGES = (2, 12)  # the difference between two runs is the cost of ten stages
-REPEATS = 3
 QUIET = 'stage "s{0}" kind="tool" command="true"'
 REPORTING = 'stage "s{0}" kind="tool" findings="sarif" command="cat one.sarif"'
 AWF = str(Path(sys.executable).with_name("awf"))
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is measured."""
+
+    size: int  # findings in the project
+    repeats: int
+    stages: tuple[int, int]  # of two runs: the difference is the cost of those that one has more
+    lines: Mapping[str, str]  # the stages that are measured, by title
+
+
+SMALLEST = Effort(10, 1, (1, 2), {"reporting stage": REPORTING})
+USUAL = Effort(10_000, 3, (2, 12), {"quiet stage": QUIET, "reporting stage": REPORTING})
 
 
 def sarif(tool: str, size: int) -> str:
@@ -63,39 +77,44 @@ def project(root: Path, size: int, *, records: bool) -> Path:
     return root
 
 
-def cpu(root: Path, *command: str) -> float:
+def cpu(root: Path, repeats: int, *command: str) -> float:
     """The least CPU milliseconds that a command and its children take."""
     used = []
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         process = subprocess.Popen(command, cwd=root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         _, _, usage = os.wait4(process.pid, 0)
         used.append((usage.ru_utime + usage.ru_stime) * 1000)
     return min(used)
 
 
-def stage(root: Path, line: str) -> float:
+def stage(root: Path, effort: Effort, line: str) -> float:
     """CPU milliseconds of one more stage."""
     totals = []
-    for count in STAGES:
+    for count in effort.stages:
         stages = [line.format(number) for number in range(count)]
         transitions = [f'transition from="s{number}" to="s{number + 1}"' for number in range(count - 1)]
         end = ['stage "end" kind="exit"', f'transition from="s{count - 1}" to="end"']
         lines = ['workflow "W" {', "version 2", 'start "s0"', *stages, *transitions, *end, "}"]
         (root / "w.awf.kdl").write_text("\n".join(lines) + "\n")
-        totals.append(cpu(root, AWF, "run", "w.awf.kdl"))
-    return (totals[1] - totals[0]) / (STAGES[1] - STAGES[0])
+        totals.append(cpu(root, effort.repeats, AWF, "run", "w.awf.kdl"))
+    return (totals[1] - totals[0]) / (effort.stages[1] - effort.stages[0])
 
 
 def main() -> None:
     """Measure and print."""
-    size = int(sys.argv[1]) if sys.argv[1:] else SIZE
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("size", nargs="?", type=int, default=USUAL.size, help="findings in the project")
+    parser.add_argument("--smallest", action="store_true", help="a few findings, to see that it works")
+    given = parser.parse_args()
+    effort = SMALLEST if given.smallest else replace(USUAL, size=given.size)
     folder = Path(tempfile.mkdtemp(prefix="awf-bench-"))
     try:
-        roots = [project(folder / name, size, records=name == "with") for name in ("without", "with")]
-        for name, line in (("quiet stage", QUIET), ("reporting stage", REPORTING)):
-            show(name, *(stage(root, line) for root in roots))
+        roots = [project(folder / name, effort.size, records=name == "with") for name in ("without", "with")]
+        for name, line in effort.lines.items():
+            show(name, *(stage(root, effort, line) for root in roots))
         for command in (("git", "status"), (AWF, "findings", "list")):
-            show(f"{Path(command[0]).name} {' '.join(command[1:])}", *(cpu(root, *command) for root in roots))
+            taken = (cpu(root, effort.repeats, *command) for root in roots)
+            show(f"{Path(command[0]).name} {' '.join(command[1:])}", *taken)
     finally:
         shutil.rmtree(folder)
 

@@ -20,6 +20,7 @@ from docs.meanings import FUNCTIONS, KINDS, MEANINGS
 from pydantic.fields import FieldInfo
 
 from pipeline.app.check import every_rule
+from pipeline.app.setting_table import DECLARATIONS
 from pipeline.cli.main import awf
 from pipeline.errors import ExitCode
 from pipeline.findings.plugin import review_format
@@ -143,6 +144,23 @@ def hooks() -> str:
     return table(("hook", "arguments", "returns", "purpose"), rows)
 
 
+def settings() -> str:
+    """Tabulate the settings with their values, what applies without them, and who may set them."""
+    rows = [
+        (
+            f"`{declared.name}`",
+            declared.type.at(0).words + (", several" if declared.type.several else ""),
+            f"`{declared.default}`"
+            if declared.default
+            else declared.without or ("required" if declared.required else ""),
+            declared.meaning,
+            declared.setter,
+        )
+        for declared in DECLARATIONS
+    ]
+    return table(("setting", "value", "without it", "meaning", "who sets it"), rows)
+
+
 def exit_codes() -> str:
     """Tabulate the exit codes."""
     return table(("exit code", "meaning"), [(f"`{code.value}`", code.meaning) for code in ExitCode])
@@ -209,6 +227,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "rules": rules,
     "hooks": hooks,
     "exit-codes": exit_codes,
+    "config": settings,
     "commands": commands,
     "review-format": answer_format,
 }

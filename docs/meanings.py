@@ -67,7 +67,7 @@ MEANINGS: Mapping[type[Element], Mapping[str, str]] = {
         "auto_status": "makes it a **status review**: the `[STATUS: ...]` in its answer decides its outcome",
         "reviewer": "the reviewer's name in findings, instead of the stage's id",
         "lens": "what it looks at; findings and records name it",
-        "goal_gate": "must have passed before the run can exit",
+        "goal_gate": "must have succeeded before the run can exit",
         "response_key_base": "the context key of its answer, instead of its id",
         "summary_budget": "overrides the workflow's setting",
         "timeout": "the time limit of an attempt; by default that of the [settings](agents.md#settings)",
@@ -80,7 +80,7 @@ MEANINGS: Mapping[type[Element], Mapping[str, str]] = {
         "timeout": "the time limit of an attempt",
         "findings": "the format of its report",
         "effects": "what it may have changed when it is interrupted",
-        "goal_gate": "must have passed before the run can exit",
+        "goal_gate": "must have succeeded before the run can exit",
         "on_error": "what happens to the run after an error; see [after an error](#after-an-error)",
         "retry_target": "the next stage if it fails or its goal gate is not satisfied",
     },
@@ -168,6 +168,6 @@ FUNCTIONS: Mapping[Function, tuple[str, str]] = {  # how it is written, and what
     Function.REPORTS: ('`reports()` `reports("stage")`', "the number of open reports, of all stages or of one"),
     Function.VERDICT: (
         "`verdict()`",
-        "the verdict of the last structured [review](findings.md#reviews) on the findings of this run",
+        "the [verdict](findings.md#the-verdict) on everything open about the change, as of the last pass of this run",
     ),
 }

@@ -21,7 +21,7 @@ from bench.peers.field import PATIENCE, ROOT, Contestant, Failed, answer, surrou
 from bench.peers.protocol import stages
 
 SYNCED = (5, 15)  # rounds of two runs: the difference is of stages alone
-FRESH = 5  # processes that import, and that resume
+FRESH = 5
 
 Run = Mapping[str, Any]  # what a process told of itself, see `protocol`
 
@@ -34,6 +34,8 @@ class Effort:
     repeat: int
     cap: float  # seconds of one run
     budget: float  # seconds after which a length is not run again
+    fresh: int = FRESH  # processes that import, and that resume
+    synced: Sequence[int] = SYNCED  # rounds of the runs whose syncs are counted; none to count nothing
 
 
 @dataclass(slots=True)
@@ -70,8 +72,8 @@ def measure(
     found = {one.title: Measured() for one in field_}
     for one in field_:
         say(f"{one.title}: imports and syncs")
-        found[one.title].imported = import_time(one.python, one.module)
-        found[one.title].syncs = syncs_per_stage(one, base)
+        found[one.title].imported = import_time(one.python, one.module, effort.fresh)
+        found[one.title].syncs = syncs_per_stage(one, effort.synced, base)
     for rounds in effort.rounds:
         for turn in range(effort.repeat):
             for one in field_:
@@ -96,31 +98,31 @@ def run_once(one: Contestant, known: Measured, rounds: int, effort: Effort, base
         known.runs.setdefault(rounds, []).append(run)
         if not run["done"] and not known.resumed_after:
             known.resumed_after = run["stages"]
-            known.resumed = resume_time(one, made, rounds)
+            known.resumed = resume_time(one, made, rounds, effort.fresh)
 
 
-def resume_time(one: Contestant, made: Path, rounds: int) -> float | None:
+def resume_time(one: Contestant, made: Path, rounds: int, fresh: int) -> float | None:
     """Seconds from the call to the next stage; None when the engine's own way does not lead there."""
     try:
-        lives = [answer(one.command("resume", made, rounds, die_at=1), may_die=True) for _ in range(FRESH)]
+        lives = [answer(one.command("resume", made, rounds, die_at=1), may_die=True) for _ in range(fresh)]
     except Failed:
         return None
     return statistics.median(float(life["ready"]["seconds"]) for life in lives)
 
 
 @cache
-def import_time(python: str, module: str) -> float:
+def import_time(python: str, module: str, fresh: int) -> float:
     """Seconds to import the loop and all it needs, in a fresh process."""
     code = f"import time; t = time.perf_counter(); import bench.peers.{module}; print(time.perf_counter() - t)"
-    return statistics.median(float(answer([python, "-c", code])) for _ in range(FRESH))
+    return statistics.median(float(answer([python, "-c", code])) for _ in range(fresh))
 
 
-def syncs_per_stage(one: Contestant, base: Path) -> float | None:
+def syncs_per_stage(one: Contestant, synced: Sequence[int], base: Path) -> float | None:
     """Calls of fsync and fdatasync, as strace counts them; None without strace."""
-    if shutil.which("strace") is None:
+    if not synced or shutil.which("strace") is None:
         return None
-    few, many = (count_syncs(one, rounds, base) for rounds in SYNCED)
-    return (many - few) / (stages(SYNCED[1]) - stages(SYNCED[0]))
+    few, many = (count_syncs(one, rounds, base) for rounds in synced)
+    return (many - few) / (stages(synced[1]) - stages(synced[0]))
 
 
 def count_syncs(one: Contestant, rounds: int, base: Path) -> int:

@@ -1,38 +1,29 @@
 """The review loop on this engine, begun and taken up again by what `awf run` and `awf resume` call.
 
-The variant `engine` gives its agents no summary of the run; without it they are given one, as usual.
+The stages of the variant `engine` report no findings, and its agents are given no summary of the run. Without it there
+are both, as usual: every report goes into the ledger, and from there into files.
 """
 
 import asyncio
 import json
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from dataclasses import replace
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
-from bench.loop import WORKFLOW
+from bench.loop import without_summary, workflow
 from bench.peers.protocol import REVIEWERS, ROUND, Engine, begun, main, review
 
 from pipeline.app import runs
 from pipeline.app.catalog import Catalog
 from pipeline.app.check import check
-from pipeline.app.settings import NOTHING_SET
 from pipeline.app.store import load_state
-from pipeline.app.wiring import Runtime, build_services
-from pipeline.backends.process import LocalProcesses
-from pipeline.backends.select import BackendSelector
-from pipeline.engine.driver import Services
+from pipeline.app.wiring import Runtime
 from pipeline.engine.events import Event, EventKind
-from pipeline.engine.ports import Journal
 from pipeline.engine.records import RunCreated, VisitCompleted
-from pipeline.engine.state import State
 from pipeline.errors import AwfError
-from pipeline.handlers.llm import LlmHandler
 from pipeline.journal.sqlite import SqliteJournal
-from pipeline.language.model import StageKind
 
 RUN = "bench"
 
@@ -51,18 +42,10 @@ def note(event: Event) -> None:
         begun(event.stage, event.visit - 1)
 
 
-def without_summary(state: State, journal: Journal, around: Runtime) -> Services:
-    """The services of a run whose agents are told nothing of it."""
-    made = build_services(state, journal, around)
-    choose = BackendSelector(state.options, LocalProcesses(RUN), {}, NOTHING_SET, {}).choose
-    silent = LlmHandler(choose, lambda _: "", lambda _: {}, time.time)
-    return replace(made, handlers={**made.handlers, StageKind.LLM: silent})
-
-
-def creation(folder: Path, rounds: int) -> RunCreated:
+def creation(folder: Path, rounds: int, variant: str) -> RunCreated:
     """The first record of the run."""
     path = folder / "loop.awf.kdl"
-    path.write_text(WORKFLOW)
+    path.write_text(workflow(rounds, findings=variant != "engine"))
     entry = Catalog(folder, folder, folder).find(path.name)
     options = {"backend": "scripted", "script": script(rounds)}
     return runs.build_record(entry, check(entry), RUN, RUN, options, folder, time.time())
@@ -71,14 +54,14 @@ def creation(folder: Path, rounds: int) -> RunCreated:
 def run(folder: Path, rounds: int, variant: str) -> None:
     """Run the loop."""
     with opened(folder, variant) as (journal, around):
-        asyncio.run(runs.start(creation(folder, rounds), journal, around))
+        asyncio.run(runs.start(creation(folder, rounds, variant), journal, around))
 
 
 def resume(folder: Path, rounds: int, variant: str) -> None:
     """Take the run up where its journal ends; begin it when it was never recorded."""
     with opened(folder, variant) as (journal, around):
         if RUN not in journal.runs():
-            asyncio.run(runs.start(creation(folder, rounds), journal, around))
+            asyncio.run(runs.start(creation(folder, rounds, variant), journal, around))
             return
         try:
             asyncio.run(runs.resume(RUN, runs.ResumeRequest(raised={}, options={}), journal, around))
@@ -90,9 +73,8 @@ def resume(folder: Path, rounds: int, variant: str) -> None:
 @contextmanager
 def opened(folder: Path, variant: str) -> Iterator[tuple[SqliteJournal, Runtime]]:
     """The journal, and what the run stands on."""
-    made = without_summary if variant == "engine" else build_services
-    store = folder / ".awf"
-    with closing(SqliteJournal(store)) as journal, mock.patch.object(runs, "build_services", made):
+    around, store = without_summary() if variant == "engine" else nullcontext(), folder / ".awf"
+    with closing(SqliteJournal(store)) as journal, around:
         yield journal, Runtime(store=store, environ={}, listeners=(note,))
 
 

@@ -36,13 +36,23 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--folder", default=DISK, help="where the engines write; on a disk, outside of any repository")
     parser.add_argument("--only", default="", help="a part of the titles that take part")
     parser.add_argument("--json", action="store_true", help="print the raw figures")
+    parser.add_argument("--smallest", action="store_true", help="awf only, a few stages, to see that it works")
     parser.add_argument("--write", action="store_true", help=f"put the table into {PAGE.relative_to(ROOT)}")
     return parser.parse_args()
 
 
-def present(wanted: str) -> list[Contestant]:
-    """The engines that take part."""
+def chosen_effort(given: argparse.Namespace) -> Effort:
+    """Return how much is measured."""
+    if given.smallest:
+        return Effort(rounds=[1, 2], repeat=1, cap=given.cap, budget=given.budget, fresh=1, synced=())
+    return Effort([int(n) for n in given.rounds.split(",")], given.repeat, given.cap, given.budget)
+
+
+def present(wanted: str, *, smallest: bool) -> list[Contestant]:
+    """Return the engines that take part; the smallest size needs no environment but this one."""
     chosen = [one for one in FIELD if wanted in one.title]
+    if smallest:
+        chosen = [one for one in chosen if not one.environment][:1]
     missing = sorted({one.environment for one in chosen if not Path(one.python).exists()})
     if missing:
         sys.exit(f"no environment for {', '.join(missing)}: run `make bench-peers`, which makes them")
@@ -101,11 +111,10 @@ def as_json(heading: str, measured: dict[str, Measured], killed: dict[str, list[
 def main() -> None:
     """Measure and print."""
     given, began = arguments(), time.monotonic()
-    field = present(given.only)
-    effort = Effort([int(n) for n in given.rounds.split(",")], given.repeat, given.cap, given.budget)
+    field, effort = present(given.only, smallest=given.smallest), chosen_effort(given)
     with tempfile.TemporaryDirectory(prefix="awf-bench-", dir=given.folder) as made_here:
         measured = measure(field, effort, Path(made_here), say)
-        killed = kill_all(field, given.kills, Path(made_here))
+        killed = kill_all(field, 0 if given.smallest else given.kills, Path(made_here))
     made, titles = table.rows(effort.rounds, measured, killed), list(measured)
     heading = told(field, effort, time.monotonic() - began)
     print(as_json(heading, measured, killed) if given.json else f"{heading}\n{table.text(made, titles)}")

@@ -1,7 +1,8 @@
 """Files that survive a crash and hostile surroundings: atomic writes, a lock per directory, bounded reads.
 
-A file is written under a temporary name, synced, and then renamed. Agents can put anything where a file is expected:
-links are not followed, anything but a regular file is not read, and it is moved aside before a write.
+A file is written under a temporary name, synced unless it can be computed again, and then renamed. Agents can put
+anything where a file is expected: links are not followed, anything but a regular file is not read, and it is moved
+aside before a write.
 """
 
 import errno
@@ -67,16 +68,20 @@ def _wait_for_lock(descriptor: int, directory: Path) -> None:
             return
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Replace a file's content atomically and durably. The caller holds the lock of its directory."""
-    write_files({path: data})
+def write_file(path: Path, data: bytes, *, sync: bool = True) -> None:
+    """Replace a file's content atomically and durably. The caller holds the lock of its directory.
+
+    Without `sync` a power cut may leave the file empty or as it was: only for what can be computed again, by a reader
+    that notices.
+    """
+    write_files({path: data}, sync=sync)
 
 
-def write_files(files: Mapping[Path, bytes]) -> None:
-    """Replace the content of several files, each of them atomically and durably."""
-    sync_each = len(files) < _SYNC_ALL
+def write_files(files: Mapping[Path, bytes], *, sync: bool = True) -> None:
+    """Replace the content of several files, each of them atomically and, unless told otherwise, durably."""
+    sync_each = sync and len(files) < _SYNC_ALL
     temporaries = {path: _write_temporary(path, data, sync=sync_each) for path, data in files.items()}
-    if not sync_each:
+    if sync and not sync_each:
         os.sync()
     for path, temporary in temporaries.items():
         try:
@@ -84,6 +89,8 @@ def write_files(files: Mapping[Path, bytes]) -> None:
         except IsADirectoryError:
             move_aside(path)
             temporary.replace(path)
+    if not sync:
+        return
     for directory in {path.parent for path in files}:
         sync_directory(directory)
 
@@ -99,16 +106,17 @@ def append_file(path: Path, data: bytes) -> bool:
     return True
 
 
-def create_file(path: Path, data: bytes) -> bool:
+def create_file(path: Path, data: bytes, *, sync: bool = True) -> bool:
     """Create a file with this content; return False, and do nothing, if it exists."""
-    temporary = _write_temporary(path, data, sync=True)
+    temporary = _write_temporary(path, data, sync=sync)
     try:
         os.link(temporary, path)
     except FileExistsError:
         return False
     finally:
         temporary.unlink()
-    sync_directory(path.parent)
+    if sync:
+        sync_directory(path.parent)
     return True
 
 
@@ -202,3 +210,16 @@ def sync_directory(directory: Path) -> None:
     """Make the names in a directory durable."""
     with open_directory(directory) as descriptor:
         os.fsync(descriptor)
+
+
+def is_top(directory: str | Path) -> bool:
+    """Return whether a directory is the top of a repository or a worktree.
+
+    An empty `.git`, which agents' sandboxes leave behind, does not count.
+    """
+    return os.access(f"{directory}/.git/HEAD", os.F_OK) or os.path.isfile(f"{directory}/.git")  # noqa: PTH113 - a text
+
+
+def repository_root(directory: Path) -> Path | None:
+    """The root of the git repository or worktree around a directory; None outside of one."""
+    return next(filter(is_top, (directory, *directory.parents)), None)

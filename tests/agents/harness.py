@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 from tests.agents.programs import Program
 from tests.integration.conftest import COMMAND
 
 from pipeline.backends import process_tree as sweep
 from pipeline.backends.agents.acp import AcpBackend
-from pipeline.backends.agents.base import AgentOverride, ProgramBackend
+from pipeline.backends.agents.base import ProgramBackend
+from pipeline.backends.agents.override import AgentOverride
 from pipeline.backends.environment import child_environment
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.select import AGENTS
@@ -113,18 +115,18 @@ def endless(label: str) -> str:
 
 def left(label: str) -> list[str]:
     """The processes with a label in their marker or their arguments; a sandbox may hide the marker."""
-    alive = [process.pid for process in sweep.list_processes() if process.alive]
+    alive = [process for process in sweep.list_processes() if sweep.is_alive(process)]
     return [
-        f"{pid} {command}"
-        for pid, command in ((pid, _command(pid)) for pid in alive)
-        if label in command or (sweep.read_marker(pid) or "").startswith(label)
+        f"{process.pid} {command}"
+        for process, command in ((process, _command(process)) for process in alive)
+        if label in command or (sweep.read_marker(process) or "").startswith(label)
     ]
 
 
-def _command(pid: int) -> str:
+def _command(process: psutil.Process) -> str:
     try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-    except OSError:
+        return " ".join(process.cmdline())
+    except psutil.Error:
         return ""  # it is gone
 
 

@@ -18,7 +18,9 @@ ONE_OF_EACH = [program for program in PROGRAMS if program.name in ("claude", "co
 pytestmark = pytest.mark.real_agent
 
 QUICK_DEV = Path(__file__).parents[2] / "workflows" / "quick-dev.awf.kdl"
-NOTHING_FOUND = 'I looked.\n```json\n{"findings": [], "residual_risks": [], "testing_gaps": []}\n```'
+NOTHING_FOUND = (
+    'I looked.\n```json\n{"findings": [], "reviewed": ["a.py: read"], "residual_risks": [], "testing_gaps": []}\n```'
+)
 DRAFT = {
     "title": "The greeting is only a draft",
     "severity": "P1",

@@ -20,7 +20,7 @@ from tests.cluster.conftest import Server
 from pipeline.app.runs import ResumeRequest, RunResult, result_of
 from pipeline.app.settings import NOTHING_SET
 from pipeline.app.wiring import Runtime
-from pipeline.backends.process_tree import list_processes, read_marker
+from pipeline.backends.process_tree import is_alive, list_processes, read_marker
 from pipeline.cluster.client import ClusterStore
 from pipeline.cluster.messages import Timeouts, WorkflowResult
 from pipeline.cluster.object_store import open_object_store
@@ -182,7 +182,7 @@ class Lab:
 
     def processes(self, run: str = "r") -> list[int]:
         """Return the processes that the stages of a run started, on any worker."""
-        marked = [(process.pid, read_marker(process.pid) or "") for process in list_processes() if process.alive]
+        marked = [(process.pid, read_marker(process) or "") for process in list_processes() if is_alive(process)]
         return [pid for pid, mark in marked if mark.startswith(f"{self.id(run)}@")]
 
     def git(self, *words: str, cwd: Path) -> str:

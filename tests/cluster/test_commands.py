@@ -237,29 +237,17 @@ def test_a_run_is_cancelled_and_continued(shell: Shell) -> None:
 
 
 def test_the_settings_name_the_cluster(shell: Shell, tmp_path: Path) -> None:
-    """Those of a trusted project do, in both spellings; a store on the command line still means this machine."""
+    """Those of a trusted project do; a store on the command line still means this machine."""
     (shell.folder / ".awf").mkdir()
     (tmp_path / "config/awf").mkdir(parents=True)
     (tmp_path / "config/awf/config.kdl").write_text(f'trust {{ project "{shell.folder.resolve()}"; }}\n')
     shell.lab.environ |= {"XDG_CONFIG_HOME": str(tmp_path / "config")}
-    for names in (("on", "artifacts", "queue"), ("on", "artefacts", "queue")):
-        lines = [f'{name} "{value}"\n' for name, value in zip(names, shell.lab.options[1::2], strict=True)]
-        (shell.folder / ".awf" / "config.kdl").write_text("".join(lines))
-        if names[1] == "artifacts":
-            assert shell.start(there=False).returncode == 3
-        assert shell.run_id in shell.awf("runs", there=False).stdout
+    names = ("on", "artifacts", "queue")
+    lines = [f'{name} "{value}"\n' for name, value in zip(names, shell.lab.options[1::2], strict=True)]
+    (shell.folder / ".awf" / "config.kdl").write_text("".join(lines))
+    assert shell.start(there=False).returncode == 3
+    assert shell.run_id in shell.awf("runs", there=False).stdout
     assert shell.run_id not in shell.awf("runs", "--store", "elsewhere", there=False).stdout
-
-
-def test_the_earlier_spelling_of_artifacts_is_accepted(shell: Shell) -> None:
-    """As an option and as a variable; the help shows the present one only."""
-    on, url, _, shared, queue, name = shell.lab.options
-    shell.start(there=True)
-    place = (on, url, queue, name)
-    assert shell.run_id in shell.awf("runs", *place, "--artefacts", shared, there=False).stdout
-    assert shell.run_id in shell.awf("runs", *place, there=False, AWF_ARTEFACTS=shared).stdout
-    shown = shell.awf("runs", "--help").stdout
-    assert ("--artifacts URL" in shown, "artefacts" in shown) == (True, False)
 
 
 def test_a_worker_has_a_directory_and_the_usual_cluster(shell: Shell) -> None:

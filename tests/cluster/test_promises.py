@@ -13,7 +13,7 @@ from tests.cluster.lab import Lab, read_lines, tools, wait_until
 from tests.cluster.relay import Relay
 
 from pipeline.app.store import store_label
-from pipeline.backends.process_tree import list_processes, read_marker
+from pipeline.backends.process_tree import is_alive, list_processes, read_marker
 from pipeline.cluster.journal import FencedJournal, RunTakenOver, SharedJournal
 from pipeline.cluster.messages import Timeouts
 from pipeline.cluster.object_store import StoreUnavailable, open_object_store
@@ -275,7 +275,7 @@ def test_all_runs_end_correctly_although_workers_and_the_server_die(lab_with_own
     for run in runs:
         _assert_nothing_repeated(lab, run, ran)
     labels = [f"@{store_label(tmp_path / name)}:" for name in WORKERS]
-    marks = [read_marker(process.pid) or "" for process in list_processes() if process.alive]
+    marks = [read_marker(process) or "" for process in list_processes() if is_alive(process)]
     assert not [mark for mark in marks if any(label in mark for label in labels)]
 
 

@@ -159,7 +159,6 @@ def add_reviews(story: Story) -> None:
         "review.findings", {"stageId": "tests", "iteration": 1, "response": BAD.response, "odd": {"$text": 0}}
     )
     for branch in branches:
-        added = (report,) if branch.stage == "tests" else ()
         add_error(story, branch.stage)
         story.add(
             BranchCompleted,
@@ -168,7 +167,6 @@ def add_reviews(story: Story) -> None:
             branch=branch.stage,
             branch_visit=1,
             outcome=branch.outcome,
-            operations=added,
         )
     story.visit(BAD, report, branches=branches)
 

@@ -55,6 +55,22 @@ def files(text: str) -> dict[str, str]:
     return {block.name: block.text for block in blocks(text) if block.name and block.language != "console"}
 
 
+def table_rows(page: Path) -> list[list[str]]:
+    """The rows of all tables of a page, without their headings."""
+    lines = [line for line in page.read_text().splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+    rules = [number for number, row in enumerate(cells) if set("".join(row)) <= set("-: ")]
+    return [row for number, row in enumerate(cells) if number not in rules and number + 1 not in rules]
+
+
+def named_tests(cell: str) -> list[str]:
+    """The tests that a cell names, each of which must be a function in the file that is named."""
+    links: list[tuple[str, str]] = re.findall(r"`(tests/\w+/\w+\.py)::(test_\w+)`", cell)
+    for file, name in links:
+        assert f"def {name}(" in (ROOT / file).read_text(), f"{file}::{name}"
+    return [name for _, name in links]
+
+
 def steps(text: str) -> list[Step]:
     """The commands of a page in their order."""
     return [step for block in blocks(text) if block.language == "console" for step in _steps(block.text)]

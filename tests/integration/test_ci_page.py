@@ -61,7 +61,7 @@ def test_only_the_gate_stops_a_build_with_findings(project: Path, home: Path) ->
     codes = build(project, home)
     assert codes.pop("Gate") == 1
     assert set(codes.values()) == {0}
-    assert "F401" in (project / "findings.sarif").read_text()
+    assert "F401" in (project / ".awf/findings.sarif").read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What opens and closes findings: failures in prose, silence after a fix, and complete reports of tools."""
+"""What opens and closes findings: failures in words, and complete reports of tools; silence never does."""
 
 import json
 import subprocess
@@ -52,7 +52,9 @@ def found(*titles: str, **more: Any) -> str:
         }
         for title in titles
     ]
-    return json.dumps({"reviewer": "x", "findings": items, "residual_risks": [], "testing_gaps": []})
+    return json.dumps(
+        {"reviewer": "x", "findings": items, "reviewed": ["a.py: read"], "residual_risks": [], "testing_gaps": []}
+    )
 
 
 def sarif(*messages: str) -> str:
@@ -128,74 +130,51 @@ def project(awf: Awf, tmp_path: Path) -> Project:
 
 
 def test_a_review_that_fails_in_prose_is_one_finding_until_it_passes(project: Project) -> None:
-    """0-02, 0-03: failing again updates it, and the visit that passes verifies it."""
+    """Failing again updates it, and the visit that passes verifies it."""
     ended = project.run(rev=[bad("no tests"), bad("still no tests"), FINE])
     (one,) = project.findings()
     assert (ended["status"], ended["reports"], ended["findings"]) == ("success", 0, 0)
     assert (one["title"], one["state"], one["severity"], one["gate"]) == (
         "still no tests", "verified_fixed", "high", "must",
     )  # fmt: skip
-    notes = [change["note"] for change in project.history(1)]
-    assert "failed in 2 visits" in notes
-    assert notes[-1] == "rev passed visit 3"
+    assert [(change["what"], change["who"], change["state"]) for change in project.history(1)] == [
+        ("raised", "rev", "open"),
+        ("seen", "rev", None),
+        ("ruling", "rev", "verified_fixed"),
+    ]
 
 
 def test_a_tool_that_fails_in_prose_is_one_finding_in_all_runs(project: Project) -> None:
-    """0-02, 0-04: a run leaves it open, and another in which the tool passes closes it."""
+    """A run leaves it open, and another in which the tool passes closes it."""
     (project.folder / "broken").touch()
     ended = project.run("r1", rev=[FINE])
     assert (ended["status"], ended["findings"]) == ("paused", 1)
     (one,) = project.findings("--run", "r1")
     assert (one["title"], one["state"]) == ("1 failed", "open")
-    assert "failed in 6 visits" in project.awf("findings", "list").stdout
+    assert [change["what"] for change in project.history(1)] == ["raised", *["seen"] * 5]
     (project.folder / "broken").unlink()
     assert project.run("r2")["status"] == "success"
     assert project.states() == {"1 failed": "verified_fixed"}
-    assert project.history(1)[-1]["note"] == "check passed visit 1"
+    assert [project.history(1)[-1][name] for name in ("what", "who", "word")] == ["ruling", "check", "fixed"]
 
 
-@pytest.mark.parametrize("answer", [bad("no tests"), found("It is never checked")], ids=["prose", "structured"])
-def test_a_reviewers_silence_in_another_run_proves_nothing(project: Project, answer: str) -> None:
-    """0-05: the finding is marked absent, and stays open."""
-    assert project.run("r1", rev=answer)["findings"] == 1
-    assert project.run("r2")["status"] == "success"
-    (one,) = project.findings()
-    assert (one["state"], one["observed"]) == ("open", "absent")
-
-
-@pytest.mark.parametrize("silence", [FINE, found()], ids=["prose", "structured"])
-def test_a_reviewer_that_is_silent_after_a_fix_verifies_it(project: Project, silence: str) -> None:
-    """0-05: in the same run, once code was written."""
-    project.run(rev=[found("It is never checked"), silence])
-    assert project.states() == {"It is never checked": "verified_fixed"}
-    assert project.history(1)[-1]["note"] == "rev passed visit 2"
-
-
-def test_a_finding_that_is_left_out_of_a_failing_review_is_verified_too(project: Project) -> None:
-    """0-05: the review is complete and silent about it, whatever else it reports."""
-    project.run(rev=[found("It is never checked", "Overflow"), found("Overflow"), found()])
-    notes = [
-        change["note"] for change in project.history(1) + project.history(2) if change["state"] == "verified_fixed"
-    ]
-    assert sorted(notes) == ["rev no longer reported it in visit 2", "rev passed visit 3"]
-
-
-def test_a_reviewer_withdraws_only_its_own_vote(project: Project) -> None:
-    """0-03: what another reviewer still reports stays open, with one vote less."""
-    both = found("The value is never checked")
-    ended = project.run(rev=[both, found()], other=[both, both, both, both, both, both])
-    (one,) = project.findings()
-    assert (ended["findings"], one["state"], one["sources"], one["agreement"]) == (1, "open", ["other"], 1)
+def test_a_reviewer_that_does_not_rule_closes_nothing(project: Project) -> None:
+    """Neither after a fix in the same run nor in another run: its stage fails until it rules by number."""
+    assert project.run("r1", rev=[found("It is never checked"), found()])["findings"] == 1
+    assert project.run("r2", rev=found())["status"] == "paused"
+    assert project.states() == {"It is never checked": "open"}
+    ended = project.run("r3", rev=found() + "\n[FINDING 1: fixed]\n")
+    assert (ended["status"], project.states()) == ("success", {"It is never checked": "verified_fixed"})
 
 
 def test_an_error_is_not_a_finding(project: Project) -> None:
-    """0-02: an agent that crashed has found nothing."""
+    """An agent that crashed has found nothing."""
     ended = project.run(rev={"error": "quota"})
     assert (ended["status"], ended["findings"], project.findings()) == ("paused", 0, [])
 
 
 def test_advice_and_what_is_left_to_people_fail_no_review(project: Project) -> None:
-    """0-15: they are open findings, and no report."""
+    """They are open findings, and no report."""
     advice = json.loads(found("Rename it", severity="P2", autofix_class="advisory"))
     human = json.loads(found("Choose a licence", owner="human", line=3, evidence=["a.py:3 -- three = 3"]))
     old = json.loads(found("It was always so", pre_existing=True, line=1, evidence=["a.py:1 -- one = 1"]))
@@ -205,13 +184,13 @@ def test_advice_and_what_is_left_to_people_fail_no_review(project: Project) -> N
 
 
 def test_a_tool_closes_what_it_no_longer_reports(project: Project) -> None:
-    """0-04: on import, unless the file is partial; what it names is closed even then."""
+    """On import, unless the file is partial; what it names is closed even then."""
     project.take("lint.sarif", sarif("a", "b"))
     assert project.take("lint.sarif", sarif("a"), "--partial")["fixed"] == []
     assert set(project.states().values()) == {"open"}
     (fixed,) = project.take("lint.sarif", sarif("a"))["fixed"]
     assert project.states() == {"a": "open", "b": "verified_fixed"}
-    assert project.history(2)[-1]["note"] == "lint no longer reports it"
+    assert [project.history(2)[-1][name] for name in ("what", "who", "word")] == ["ruling", "lint", "fixed"]
     assert project.take("lint.sarif", sarif("a", "b"))["reopened"] == [fixed]
 
 
@@ -227,7 +206,7 @@ TYPES = "a.py:1: error: Wrong type  [assignment]\nb.py:1: error: No annotation  
     ],
 )
 def test_a_tool_that_stopped_early_closes_nothing(project: Project, stopped: str) -> None:
-    """0-04: what mypy found before it stopped is kept, and the pass is incomplete."""
+    """What mypy found before it stopped is kept, and the pass is incomplete."""
     project.take("mypy.txt", TYPES)
     taken = project.take("mypy.txt", stopped)
     assert (taken["fixed"], len(taken["new"]), taken["verdicts"]["complete"]) == ([], 1, False)
@@ -235,7 +214,7 @@ def test_a_tool_that_stopped_early_closes_nothing(project: Project, stopped: str
 
 
 def test_a_file_that_eslint_cannot_parse_keeps_its_findings(project: Project) -> None:
-    """0-04: the files that it could check are closed."""
+    """The files that it could check are closed."""
 
     def report(first: dict[str, Any], *second: dict[str, Any]) -> str:
         return json.dumps([{"filePath": "a.py", "messages": [first]}, {"filePath": "b.py", "messages": list(second)}])
@@ -246,7 +225,7 @@ def test_a_file_that_eslint_cannot_parse_keeps_its_findings(project: Project) ->
 
 
 def test_a_test_that_passes_closes_exactly_its_own_finding(project: Project) -> None:
-    """0-04: one that was skipped, or not run, stays open."""
+    """One that was skipped, or not run, stays open."""
     project.take("tests.xml", junit(a="failed", b="failed", c="failed"))
     result = project.take("tests.xml", junit(a="passed", b="skipped"))
     assert len(result["fixed"]) == 1
@@ -254,14 +233,14 @@ def test_a_test_that_passes_closes_exactly_its_own_finding(project: Project) -> 
 
 
 def test_a_review_closes_nothing_on_import(project: Project) -> None:
-    """0-05: nobody knows of a fix between two imports."""
+    """Nobody knows of a fix between two imports."""
     project.take("rev.json", found("It is never checked"))
     assert project.take("rev.json", found())["fixed"] == []
     assert project.states() == {"It is never checked": "open"}
 
 
 def test_what_the_gate_filtered_can_be_listed(project: Project) -> None:
-    """0-14: with residual risks and testing gaps."""
+    """With residual risks and testing gaps."""
     whole = json.loads(found("Perhaps", confidence=50)) | {
         "residual_risks": ["slow disks"],
         "testing_gaps": ["no load"],

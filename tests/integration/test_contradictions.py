@@ -10,28 +10,6 @@ from tests.integration.test_findings_cli import listed, project, verdict
 
 __all__ = ["project"]
 
-
-def refused(awf: Awf, file: Path, content: str) -> list[dict[str, Any]]:
-    """Import a report that must not count as clean; return the findings it leaves."""
-    file.write_text(content)
-    done = awf("findings", "import", file.name, "--json")
-    answer = json.loads(done.stdout)
-    assert (done.returncode, set(answer["reviewers"].values()) & {"returned", "empty"}) == (1, set())
-    code, said = verdict(awf)
-    assert (code, said["complete"], said["ship"], said["verdict"]) == (1, False, False, "FAIL")
-    return listed(awf)
-
-
-def accepted(awf: Awf, file: Path, content: str) -> None:
-    file.write_text(content)
-    assert awf("findings", "import", file.name, "--json").returncode == 0
-    assert verdict(awf)[1]["complete"] is True
-
-
-def blocking(rows: list[dict[str, Any]]) -> list[str]:
-    return [row["title"] for row in rows if (row["state"], row["gate"]) == ("uncertain", "must")]
-
-
 HIGH = {
     "id": "security-a1b2c3d4-5-5",
     "domain": "security",
@@ -43,6 +21,10 @@ HIGH = {
     "recommendation": "Use unlink",
     "status": "open",
 }
+BLOCKER = {**HIGH, "severity": "Blocker"}
+PASSED = '<testcase name="a"/>'
+FAILED = '<testcase name="b"><failure message="no"/></testcase>'
+MESSAGES = [{"severity": 2, "message": "Bad", "line": 5}]
 
 
 def verdict_file(stated: str, *findings: dict[str, Any], **counts: Any) -> str:
@@ -61,159 +43,97 @@ def verdict_file(stated: str, *findings: dict[str, Any], **counts: Any) -> str:
     )
 
 
-@pytest.mark.parametrize(
-    ("stated", "findings"),
-    [
-        *(("FAIL", []), ("ABORT", []), ("WARN", [])),
-        ("FAIL", [HIGH]),
-        ("ABORT", [HIGH]),
-        ("WARN", [{**HIGH, "severity": "Low"}]),
-        ("FAIL", [{**HIGH, "severity": "Blocker", "status": "verified"}]),
-        ("FAIL", [{**HIGH, "severity": "Blocker", "status": "wont_fix"}]),
-    ],
-)
-def test_a_verdict_without_its_reason_blocks(awf: Awf, project: Path, stated: str, findings: list[Any]) -> None:
-    """0-12: the word of a verdict file counts where its findings do not account for it."""
-    rows = refused(awf, project / "v.json", verdict_file(stated, *findings))
-    [title] = blocking(rows)
-    assert f" {stated}," in title
+def eslint(**counts: int) -> str:
+    return json.dumps([{"filePath": "src/a.py", "messages": MESSAGES, **counts}])
 
 
-@pytest.mark.parametrize(
-    "counts", [{"blocker": 1}, {"high": 2}, {"info": 1}, {"high": "1"}, {"high": -1}, {"high": True}, {"low": None}]
-)
-def test_a_summary_that_counts_more_than_is_listed_blocks(awf: Awf, project: Path, counts: dict[str, Any]) -> None:
-    """0-12: a count that is larger than the list, or not a count, means that findings may be missing."""
-    rows = refused(awf, project / "v.json", verdict_file("WARN", HIGH, **counts))
-    assert (len(rows), len(blocking(rows))) == (2, 1)
-
-
-def test_a_verdict_that_its_findings_explain_is_imported(awf: Awf, project: Path) -> None:
-    """0-12: a sound verdict file is complete, with open or claimed findings, or with none."""
-    accepted(awf, project / "v.json", verdict_file("PASS"))
-    accepted(awf, project / "v.json", verdict_file("WARN", HIGH, high=1))
-    accepted(awf, project / "v.json", verdict_file("ABORT", {**HIGH, "severity": "Blocker", "status": "fixed"}))
-
-
-PASSED = '<testcase name="a"/>'
-FAILED = '<testcase name="b"><failure message="no"/></testcase>'
-
-
-@pytest.mark.parametrize(
-    ("content", "shown"),
-    [
-        (f'<testsuite failures="5">{PASSED}{FAILED}</testsuite>', 1),
-        (f'<testsuite failures="1">{PASSED}</testsuite>', 0),
-        (f'<testsuite errors="1">{PASSED}</testsuite>', 0),
-        (f'<testsuites failures="1"><testsuite>{PASSED}</testsuite></testsuites>', 0),
-        (f'<testsuites tests="2"><testsuite tests="1">{PASSED}</testsuite></testsuites>', 0),
-        (f'<testsuite tests="3">{PASSED}</testsuite>', 0),
-        *((f'<testsuite failures="{count}">{PASSED}</testsuite>', 0) for count in ("-1", "1.0", "", "x", "9" * 5000)),
-        (f'<testsuite>{PASSED}<testcase name="b" status="failed"/></testsuite>', 0),
-        (f'<testsuite>{PASSED}<testcase name="b" result="error"/></testsuite>', 0),
-        (f'<testsuites><failure message="no"/><testsuite>{PASSED}</testsuite></testsuites>', 0),
-        (f"<testsuite><properties><error/></properties>{PASSED}</testsuite>", 0),
-        (f'<testsuite>{PASSED}<testcase name="b"><system-out><failure/></system-out></testcase></testsuite>', 0),
-    ],
-)
-def test_a_test_report_that_shows_less_than_it_counts_blocks(awf: Awf, project: Path, content: str, shown: int) -> None:
-    """0-12: what JUnit XML counts and does not show blocks; a failure that it does show is kept."""
-    rows = refused(awf, project / "t.xml", content)
-    assert (len(rows), len(blocking(rows))) == (shown + 1, 1)
-
-
-def test_a_test_report_without_counts_is_imported(awf: Awf, project: Path) -> None:
-    """0-12: counts may be left out, and those of a suite may include the suites inside it."""
-    accepted(awf, project / "t.xml", f"<testsuite>{PASSED}{FAILED}</testsuite>")
-    inner = f'<testsuite tests="2" failures="1">{PASSED}{FAILED}</testsuite>'
-    accepted(awf, project / "t.xml", f'<testsuites tests="2" failures="1" errors="0">{inner}</testsuites>')
-
-
-@pytest.mark.parametrize(
-    "counts",
-    [
-        *({"errorCount": count} for count in (2, "1", 1.5, None, -1)),
-        {"errorCount": 1, "fatalErrorCount": 1},
-        {"errorCount": 1, "warningCount": 1},
-    ],
-)
-def test_an_eslint_file_that_lists_less_than_it_counts_blocks(awf: Awf, project: Path, counts: dict[str, Any]) -> None:
-    """0-12: a file's counts above its messages block; the messages that are listed are kept."""
-    file = {"filePath": "src/a.py", "messages": [{"severity": 2, "message": "Bad", "line": 5}]}
-    rows = refused(awf, project / "e.json", json.dumps([{**file, **counts}]))
-    assert (len(rows), len(blocking(rows))) == (2, 1)
-    assert {row["file"] for row in rows} == {"src/a.py"}
-
-
-def test_an_eslint_file_with_correct_counts_is_imported(awf: Awf, project: Path) -> None:
-    """0-12: a clean file whose counts are zero is clean."""
-    file = {"filePath": "src/a.py", "messages": [], "errorCount": 0, "fatalErrorCount": 0, "warningCount": 0}
-    accepted(awf, project / "e.json", json.dumps([file]))
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        "Found 2 errors in 1 file (checked 1 source file)\n",
-        "src/a.py:5: error: Bad  [misc]\nFound 2 errors in 1 file (checked 1 source file)\n",
-        "Found 2 errors in 1 file (checked 1 source file)\nSuccess: no issues found in 1 source file\n",
-        "Success: no issues found in 1 source file\nFound 2 errors in 1 file (checked 1 source file)\n",
-        "Success: no issues found in 1 source file\nmake: Found 2 errors\n",
-        "src/a.py:5: error: Bad  [misc]\nSuccess: no issues found in 1 source file\n",
-    ],
-)
-def test_mypy_that_shows_less_than_it_counts_is_incomplete(awf: Awf, project: Path, content: str) -> None:
-    """0-12: every count of errors must be shown, and success excludes them."""
-    refused(awf, project / "mypy.txt", content)
-
-
-def test_a_successful_mypy_run_is_imported(awf: Awf, project: Path) -> None:
-    """0-12: its word that there are no issues is enough when nothing speaks against it."""
-    accepted(awf, project / "mypy.txt", "Success: no issues found in 1 source file\n")
-
-
-def sarif(invocations: Any, *results: dict[str, Any]) -> str:
-    run = {"tool": {"driver": {"name": "lint"}}, "results": results, "invocations": invocations}
+def sarif(invocation: dict[str, Any], *results: dict[str, Any]) -> str:
+    run = {"tool": {"driver": {"name": "lint"}}, "results": results, "invocations": [invocation]}
     return json.dumps({"version": "2.1.0", "runs": [run]})
 
 
 @pytest.mark.parametrize(
-    "invocations",
-    [
-        *([{"executionSuccessful": word}] for word in (False, None, 0, 1, "true", "false")),
-        *(["failed"], [None], "failed", {"executionSuccessful": False}, None),
-        [{"executionSuccessful": True}, {"executionSuccessful": False}],
-        *(
-            [{"executionSuccessful": True, f"tool{kind}Notifications": notes}]
-            for kind in ("Execution", "Configuration")
-            for notes in (
-                [{"level": "error", "message": {"text": "no"}}],
-                [{"level": "fatal"}],
-                ["no"],
-                {"level": "error"},
-            )
-        ),
-        *([{"exitCode": code}] for code in (1, -9, "2", None)),
-        [{"executionSuccessful": True, "exitSignalName": "SIGKILL"}],
-    ],
+    ("stated", "findings"),
+    [("FAIL", []), ("ABORT", [HIGH]), ("FAIL", [{**BLOCKER, "status": "verified"}])],
 )
-def test_a_sarif_run_that_did_not_succeed_is_incomplete(awf: Awf, project: Path, invocations: Any) -> None:
-    """0-12: only a run that nothing speaks against may be clean."""
-    refused(awf, project / "lint.sarif", sarif(invocations))
+def test_a_verdict_file_that_fails_without_saying_why_rejects_the_change(
+    awf: Awf, project: Path, stated: str, findings: list[Any]
+) -> None:
+    """Its findings are taken as they are, and its word blocks although none of them does."""
+    (project / "v.json").write_text(verdict_file(stated, *findings))
+    awf("findings", "import", "v.json")
+    code, said = verdict(awf)
+    assert (code, said["ship"], said["verdict"], len(said["rejections"])) == (1, False, "FAIL", 1)
+    assert len(listed(awf, "--state", "all")) == len(findings)
+
+
+@pytest.mark.parametrize("counts", [{"high": 2}, {"blocker": 1}, {"high": "1"}, {"low": None}])
+def test_a_summary_that_differs_from_the_list_changes_nothing(awf: Awf, project: Path, counts: dict[str, Any]) -> None:
+    """The findings are counted, not what a file says about their number, and a note says so."""
+    (project / "v.json").write_text(verdict_file("WARN", HIGH, **counts))
+    done = awf("findings", "import", "v.json", "--json")
+    assert (done.returncode, len(json.loads(done.stdout)["problems"])) == (0, 1)
+    said = verdict(awf)[1]
+    assert (said["verdict"], said["summary"]["high"], len(said["open"])) == ("WARN", 1, 1)
 
 
 @pytest.mark.parametrize(
-    "invocations",
+    ("name", "content", "listed_too"),
     [
-        *([], [{}], [{"executionSuccessful": True, "exitCode": 1}], [{"exitCode": 0}]),
-        [{"executionSuccessful": True, "toolExecutionNotifications": [{"level": "note"}, {"message": {"text": "x"}}]}],
+        ("t.xml", f'<testsuite failures="5">{PASSED}{FAILED}</testsuite>', 1),
+        ("t.xml", f'<testsuites><failure message="no"/><testsuite>{PASSED}</testsuite></testsuites>', 0),
+        ("e.json", eslint(errorCount=2), 1),
     ],
 )
-def test_a_successful_sarif_run_is_imported(awf: Awf, project: Path, invocations: Any) -> None:
-    """0-12: warnings and notes about the run, or silence about it, leave it complete."""
-    accepted(awf, project / "lint.sarif", sarif(invocations))
+def test_a_report_that_counts_more_than_it_shows_blocks(
+    awf: Awf, project: Path, name: str, content: str, listed_too: int
+) -> None:
+    """0-12: what it shows is kept, and what it does not show is one finding that blocks."""
+    rows = incomplete(awf, project / name, content)
+    blocking = [row["title"] for row in rows if (row["state"], row["gate"]) == ("uncertain", "must")]
+    assert (len(rows), len(blocking)) == (listed_too + 1, 1)
 
 
-def test_a_sarif_exit_code_that_its_results_explain_is_imported(awf: Awf, project: Path) -> None:
-    """0-12: a linter that exits with 1 because of what it reports has done its job."""
-    accepted(awf, project / "lint.sarif", sarif([{"exitCode": 1}], {"message": {"text": "Line is too long"}}))
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("mypy.txt", "Found 2 errors in 1 file (checked 1 source file)\nSuccess: no issues found in 1 source file\n"),
+        ("mypy.txt", "src/a.py:5: error: Bad  [misc]\nSuccess: no issues found in 1 source file\n"),
+        ("lint.sarif", sarif({"executionSuccessful": False})),
+        ("lint.sarif", sarif({"executionSuccessful": True, "exitSignalName": "SIGKILL"})),
+    ],
+)
+def test_a_tool_that_may_have_found_more_leaves_the_review_incomplete(
+    awf: Awf, project: Path, name: str, content: str
+) -> None:
+    """0-12: only a run that nothing speaks against may be clean."""
+    incomplete(awf, project / name, content)
+
+
+def incomplete(awf: Awf, file: Path, content: str) -> list[dict[str, Any]]:
+    """Import a report that must not count as clean; return the findings it leaves."""
+    file.write_text(content)
+    done = awf("findings", "import", file.name, "--json")
+    answer = json.loads(done.stdout)
+    assert (done.returncode, set(answer["reviewers"].values()) & {"returned", "empty"}) == (1, set())
+    code, said = verdict(awf)
+    assert (code, said["complete"], said["ship"], said["verdict"]) == (1, False, False, "FAIL")
+    return listed(awf)
+
+
+def test_a_report_that_nothing_speaks_against_is_complete(awf: Awf, project: Path) -> None:
+    """0-12: counts may be left out or include those of inner suites; a linter may exit with 1 for what it lists."""
+    inner = f'<testsuite tests="2" failures="1">{PASSED}{FAILED}</testsuite>'
+    for name, content in {
+        "pass.json": verdict_file("PASS"),
+        "abort.json": verdict_file("ABORT", {**BLOCKER, "status": "fixed"}),
+        "plain.xml": f"<testsuite>{PASSED}{FAILED}</testsuite>",
+        "inner.xml": f'<testsuites tests="2" failures="1" errors="0">{inner}</testsuites>',
+        "eslint.json": eslint(errorCount=1, fatalErrorCount=0),
+        "mypy.txt": "Success: no issues found in 1 source file\n",
+        "none.sarif": sarif({}),
+        "one.sarif": sarif({"exitCode": 1}, {"message": {"text": "Line is too long"}}),
+    }.items():
+        (project / name).write_text(content)
+        assert (name, awf("findings", "import", name).returncode) == (name, 0)
+        assert (name, verdict(awf)[1]["complete"]) == (name, True)

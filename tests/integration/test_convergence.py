@@ -37,11 +37,10 @@ OWN = """
 stage "make" kind="workspace.create"
 transition from="make" to="rev"
 """
-PLACES = pytest.mark.parametrize("place", ["checkout", "workspace"])
 LINES = 240
 ROUND = ["rev", "gate", "fix"]
 NAMED = re.compile(r"stalled|exhausted|#\d+|\d+ of \d+")
-ROW = re.compile(r"(?: +\d+){7}")
+ROW = re.compile(r"(?: +\d+){5}")
 
 
 def code(**changed: str) -> str:
@@ -74,8 +73,14 @@ def item(title: str, line: int, quote: str = "", **more: Any) -> dict[str, Any]:
 
 
 def found(*items: dict[str, Any], answers: str = "") -> str:
-    """A review's answer: what it found, and below it what it says of known findings."""
-    whole = {"reviewer": "rev", "findings": list(items), "residual_risks": [], "testing_gaps": []}
+    """A review's answer: what it found, and below it what it rules on known findings."""
+    whole = {
+        "reviewer": "rev",
+        "findings": list(items),
+        "reviewed": ["app.py, script.json: read"],
+        "residual_risks": [],
+        "testing_gaps": [],
+    }
     return f"```json\n{json.dumps(whole)}\n```\n{answers}"
 
 
@@ -134,7 +139,7 @@ class Project:
         return [named for reason in reasons for named in NAMED.findall(reason)]
 
     def rounds(self) -> list[list[int]]:
-        """The table of rounds that `awf why` ends with: resolved, carried, new, regressed, late, caused by a fix."""
+        """The table of rounds that `awf why` ends with: resolved, carried, new, regressed."""
         lines = self.awf("why", "r").stdout.splitlines()
         rows = [[int(cell) for cell in line.split()] for line in lines if ROW.fullmatch(line)]
         assert [row[0] for row in rows] == [*range(1, len(rows) + 1)]
@@ -150,27 +155,22 @@ def project(awf: Awf, tmp_path: Path) -> Project:
     return Project(awf, tmp_path / "project")
 
 
-@PLACES
-@pytest.mark.parametrize(
-    "ruling", ["", "[FINDING 1: not fixed, because the handle still leaks]\n"], ids=["again", "said"]
-)
-def test_a_finding_that_is_not_fixed_twice_takes_the_stalled_transition(
-    project: Project, place: str, ruling: str
-) -> None:
-    """The reviewer reports it again, or says so by its number: after the second time nothing is fixed any more."""
+@pytest.mark.parametrize("place", ["checkout", "workspace"])
+def test_a_finding_that_is_not_fixed_twice_takes_the_stalled_transition(project: Project, place: str) -> None:
+    """The reviewer says so by its number, then reports it again: after the second time nothing is fixed any more."""
     leak = item("The handle leaks", 100)
+    refuted = "[FINDING 1: not fixed, because the handle still leaks]\n"
     script = {
-        "rev": [found(leak), found(leak, answers=ruling)],
+        "rev": [found(leak), found(answers=refuted), found(leak)],
         "fix": [fix(code(l90="# closer now"), "1: fixed"), fix(code(l90="# closer still"), "1: fixed")],
     }
     ended = project.run(script, place)
     assert ended["path"] == [*ROUND * 2, "rev", "gate", "hopeless", "end"]
     assert project.left_because() == ["stalled", "#1"]
-    assert project.rounds() == [[0, 0, 1, 0, 0, 0], [0, 1, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0]]
+    assert project.rounds() == [[0, 0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 0]]
 
 
-@PLACES
-def test_a_regression_takes_the_stalled_transition(project: Project, place: str) -> None:
+def test_a_regression_takes_the_stalled_transition(project: Project) -> None:
     """What one fix mends the next one breaks again: it is seen the first time it comes back."""
     leak, race = item("The handle leaks", 100), item("Two threads may start at once", 20)
     repaired = {"l100": "with opened(path) as handle: pass"}
@@ -178,48 +178,28 @@ def test_a_regression_takes_the_stalled_transition(project: Project, place: str)
         "rev": [found(leak), found(race, answers="[FINDING 1: fixed]\n"), found(leak, answers="[FINDING 2: fixed]\n")],
         "fix": [fix(code(**repaired), "1: fixed"), fix(code(l20="with lock: start()"), "2: fixed")],
     }
-    ended = project.run(script, place)
+    ended = project.run(script)
     assert ended["path"] == [*ROUND * 2, "rev", "gate", "hopeless", "end"]
     assert project.left_because() == ["stalled", "#1"]
-    assert project.rounds() == [[0, 0, 1, 0, 0, 0], [1, 0, 1, 0, 1, 0], [1, 0, 0, 1, 0, 0]]
+    assert project.rounds() == [[0, 0, 1, 0], [1, 0, 1, 0], [1, 0, 0, 1]]
 
 
-@PLACES
-def test_fixes_that_make_findings_go_to_the_way_for_it(project: Project, place: str) -> None:
-    """Each fix writes lines that have a defect of their own: in two rounds one after the other that is enough."""
-    first = {f"l{line}": f"handle.step_{line}(retries=forever)" for line in range(100, 114)}
-    second = first | {f"l{line}": f"signal.alarm(limit_of(step_{line}))" for line in range(108, 124)}
-    script = {
-        "rev": [
-            found(item("The handle leaks", 100)),
-            found(item("The loop waits without end", 110, first["l110"])),
-            found(item("An alarm ends other work too", 120, second["l120"])),
-        ],
-        "fix": [fix(code(**first), "1: fixed"), fix(code(**second), "2: fixed")],
-    }
-    ended = project.run(script, place)
-    assert ended["path"] == [*ROUND * 2, "rev", "gate", "hopeless", "end"]
-    assert project.left_because() == ["stalled", "#3"]
-    assert project.rounds() == [[0, 0, 1, 0, 0, 0], [1, 0, 1, 0, 0, 1], [1, 0, 1, 0, 0, 1]]
-
-
-@PLACES
-def test_findings_without_end_are_bounded_by_the_rounds(project: Project, place: str) -> None:
-    """Always something else, far from what was fixed: no signal, and after the last round no other begins."""
+def test_findings_without_end_are_bounded_by_the_rounds(project: Project) -> None:
+    """Each fix is verified and something else is found: no signal, and after the last round no other begins."""
     places = [20 * number for number in range(1, 7)]
     texts = [code(**{f"l{line}": f"checked_{line} = sure({line})" for line in places[:done]}) for done in range(1, 7)]
-    script = {
-        "rev": [found(item(f"Case {line} is forgotten", line)) for line in places],
-        "fix": [fix(text, f"{number}: fixed") for number, text in enumerate(texts, 1)],
-    }
-    ended = project.run(script, place)
+    reviews = [
+        found(item(f"Case {line} is forgotten", line), answers=f"[FINDING {done}: fixed]\n" if done else "")
+        for done, line in enumerate(places)
+    ]
+    script = {"rev": reviews, "fix": [fix(text, f"{number}: fixed") for number, text in enumerate(texts, 1)]}
+    ended = project.run(script)
     assert ended["path"] == [*ROUND * 6, "tired", "end"]
     assert project.left_because() == ["exhausted", "6 of 6"]
-    assert project.rounds() == [[0, 0, 1, 0, 0, 0], *[[1, 0, 1, 0, 1, 0]] * 5]
+    assert project.rounds() == [[0, 0, 1, 0], *[[1, 0, 1, 0]] * 5]
 
 
-@PLACES
-def test_five_rounds_with_progress_succeed(project: Project, place: str) -> None:
+def test_five_rounds_with_progress_succeed(project: Project) -> None:
     """One defect is repaired in each round, and the fixer says of all others that they are not yet: no alarm."""
     places = [25 * number for number in range(1, 6)]
     items = [item(f"Case {line} is forgotten", line) for line in places]
@@ -230,90 +210,84 @@ def test_five_rounds_with_progress_succeed(project: Project, place: str) -> None
         return fix(text, f"{count}: fixed", *rest)
 
     reviews = [found(*items[done:], answers=f"[FINDING {done}: fixed]\n" if done else "") for done in range(6)]
-    ended = project.run({"rev": reviews, "fix": [repaired(count) for count in range(1, 6)]}, place)
+    ended = project.run({"rev": reviews, "fix": [repaired(count) for count in range(1, 6)]})
     assert (ended["status"], ended["path"]) == ("success", [*ROUND * 5, "rev", "gate", "end"])
     assert project.left_because() == []
-    assert project.rounds() == [[0, 0, 5, 0, 0, 0], *[[1, left, 0, 0, 0, 0] for left in range(4, -1, -1)]]
-
-
-@PLACES
-def test_what_a_fix_did_not_write_is_not_blamed_on_it(project: Project, place: str) -> None:
-    """Late findings right beside each fix, on lines that nobody committed and nobody fixed, are no signal."""
-    draft = {f"l{line}": f"draft_{line} = first_try({line})" for line in range(90, 150)}
-    (project.folder / "app.py").write_text(code(**draft))
-    if place == "workspace":  # which begins from a commit
-        project.git("commit", "-qam", "draft")
-    places = [100, 108, 116, 124]
-    texts = [code(**(draft | {f"l{line}": f"sure_{line} = 1" for line in places[:done]})) for done in range(1, 5)]
-    script = {
-        "rev": [*(found(item(f"Case {line} is forgotten", line, draft[f"l{line}"])) for line in places), found()],
-        "fix": [fix(text, f"{number}: fixed") for number, text in enumerate(texts, 1)],
-    }
-    ended = project.run(script, place)
-    assert (ended["status"], ended["path"]) == ("success", [*ROUND * 4, "rev", "gate", "end"])
-    assert project.rounds() == [[0, 0, 1, 0, 0, 0], *[[1, 0, 1, 0, 1, 0]] * 3, [1, 0, 0, 0, 0, 0]]
+    assert project.rounds() == [[0, 0, 5, 0], *[[1, left, 0, 0] for left in range(4, -1, -1)]]
 
 
 LEAK = item("The handle leaks", 100)
-TOLD = "## What changed since your last review (visit {visit})"
+VERIFIED = found(answers="[FINDING 1: fixed]")
+DELTA = "## What changed since your last look"
 
 
-@PLACES
+@pytest.mark.parametrize("place", ["checkout", "workspace"])
 def test_a_review_prompt_has_what_was_tried_and_what_changed(project: Project, place: str) -> None:
-    """4.3, 0-52: from the second visit on; every third visit is a full look at the whole change."""
+    """From the second visit on: the findings by number, and the changes since the reviewer's last look.
+
+    It is given the whole change while more than half of that is new, as after the first fix in a workspace.
+    """
     fixes = [
         fix(code(l90="# with a \N{WARNING SIGN}"), "1: fixed, by closing it"),
         fix(code(l90="# with a \N{WARNING SIGN}", l7="# second"), "1: not fixed, because it is hard"),
         fix(code(l90="# with a \N{WARNING SIGN}", l7="# third"), "1: fixed"),
     ]
-    script = {"rev": [found(LEAK), found(LEAK), found(LEAK), found()], "fix": fixes}
-    assert project.run(script, place)["status"] == "success"
+    assert project.run({"rev": [found(LEAK), found(LEAK), found(LEAK), VERIFIED], "fix": fixes}, place)["path"] == [
+        *ROUND * 3,
+        *("rev", "gate", "end"),
+    ]
     first, second, third, fourth = (project.prompt("rev", visit) for visit in (1, 2, 3, 4))
-    assert TOLD.format(visit=1) in second
+    assert [DELTA in text for text in (first, second, third, fourth)] == [False, place == "checkout", True, True]
     assert "\n+# with a \N{WARNING SIGN}\n" in second
     assert "fix_claimed, tried 1 time" in second
-    assert "tried: claimed" in second
-    assert all(f"[FINDING N: {word}" in second for word in ("upheld", "withdrawn", "lowered to P2"))
-    assert "What changed since" not in third
-    assert "\n+# with a \N{WARNING SIGN}\n" in third
+    assert "tried: fixed fix by closing it" in second
+    assert all(
+        f"[FINDING N: {word}" in second for word in ("fixed", "not fixed", "upheld", "withdrawn", "lowered to P2")
+    )
     assert "\n+# second\n" in third
     assert "tried: not_fixed fix because it is hard" in third
-    assert TOLD.format(visit=3) in fourth
     assert "\n-# second\n" in fourth
-    assert "WARNING SIGN" not in fourth
-    assert not [text for text in (first, project.prompt("fix", 2)) if "What changed since" in text]
-    assert "## Known findings" not in first
-    assert "## Known findings" not in project.prompt("fix", 2)
+    assert not [text for text in (third, fourth) if "WARNING SIGN" in text]
+    fixing = project.prompt("fix", 2)
+    assert not [text for text in (first, fixing) if DELTA in text or "## Known findings" in text]
 
 
 def test_the_checkout_is_left_as_it_was(project: Project) -> None:
-    """A run in the checkout touches neither the index nor the branches, and lets go of what it named at its end."""
+    """A run in the checkout touches neither the index nor the branches; it names only the trees that were reviewed."""
     (project.folder / "staged.py").write_text("staged = 1\n")
     project.git("add", "staged.py")
     (project.folder / "staged.py").write_text("staged = 2\n")
     before = (project.folder / ".git/index").read_bytes()
-    script = {"rev": [found(LEAK), found()], "fix": fix(code(l100="# repaired"), "1: fixed")}
-    assert project.run(script)["status"] == "success"
+    ended = project.run({"rev": [found(LEAK), VERIFIED], "fix": fix(code(l100="# repaired"), "1: fixed")})
+    assert ended["path"] == [*ROUND, "rev", "gate", "end"]
     assert (project.folder / ".git/index").read_bytes() == before
-    assert project.git("for-each-ref", "--format=%(refname)").split() == ["refs/heads/main"]
+    named = project.git("for-each-ref", "--format=%(refname)").split()
+    assert sorted(name.partition("REV-")[0] for name in named) == [
+        "refs/awf/trees/",
+        "refs/awf/trees/",
+        "refs/heads/main",
+    ]
 
 
 def test_the_next_process_knows_what_was_reviewed(project: Project) -> None:
     """What a review looked at is on record with it, and git keeps it: a resumed run tells the next one."""
-    script = {"rev": [found(LEAK), found()], "fix": fix(code(l100="# repaired"), "1: fixed")}
+    script = {"rev": [found(LEAK), VERIFIED], "fix": fix(code(l100="# repaired"), "1: fixed")}
     stopped = project.run(script, most=1)
     assert stopped["status"] == "paused"
     project.git("gc", "-q", "--prune=now")
     done = project.awf("resume", "r", "--raise", "max_visits=+5", "--json")
-    assert json.loads(done.stdout.splitlines()[-1])["status"] == "success", done.stdout
-    assert "\n+# repaired\n" in project.prompt("rev", 2)
+    ended = json.loads(done.stdout.splitlines()[-1])
+    assert (ended["status"], ended["path"]) == ("success", [*ROUND, "rev", "gate", "end"])
+    second = project.prompt("rev", 2)
+    assert DELTA in second
+    assert "\n+# repaired\n" in second
 
 
 def test_outside_a_repository_the_prompt_has_no_diff(project: Project) -> None:
     """There is nothing to compare with, and nothing fails."""
     (project.folder / ".git").rename(project.folder.parent / "git")
-    script = {"rev": [found(LEAK), found()], "fix": fix(code(l100="# repaired"), "1: fixed")}
-    assert project.run(script)["status"] == "success"
+    script = {"rev": [found(LEAK), VERIFIED], "fix": fix(code(l100="# repaired"), "1: fixed")}
+    assert project.run(script)["path"] == [*ROUND, "rev", "gate", "end"]
     assert "What changed" not in project.prompt("rev", 2)
 
 
@@ -321,7 +295,7 @@ def test_a_report_has_the_diff_size_of_the_run(project: Project) -> None:
     """From the commit that the run began with, new files and all; the page says until when."""
     repaired = fix(code(l100="# repaired"), "1: fixed")
     repaired["write"]["new.py"] = "one = 1\ntwo = 2\n"
-    project.run({"rev": [found(LEAK), found()], "fix": repaired})
+    project.run({"rev": [found(LEAK), VERIFIED], "fix": repaired})
     for name in ("w.awf.kdl", "script.json"):
         (project.folder / name).unlink()
     assert project.awf("report", "r").returncode == 0

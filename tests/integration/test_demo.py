@@ -18,7 +18,7 @@ FIXES = {
     "- #1 (must, high, open) report.py:11: average() divides by zero for an empty list of prices": (
         "Return 0 as the average of no prices"
     ),
-    "- #2 (must, critical, open) report.py:16: matching() runs its condition with eval\n    ruled: security upheld": (
+    "- #2 (must, critical, open) report.py:16: matching() runs its condition with eval\n    ruled: x on #2: upheld": (
         "Parse conditions instead of executing them"
     ),
     "- #4 (suggest, medium, open) report.py:10: Nothing tests average() with several prices": "Test the average",
@@ -49,36 +49,39 @@ def project(tmp_path: Path) -> Path:
     return tmp_path / "project"
 
 
-@pytest.mark.parametrize("crash", [False, True])
-def test_every_defect_is_found_and_fixed(awf: Awf, tmp_path: Path, *, crash: bool) -> None:
-    """A run that is killed in the middle finds and fixes the same as one that is not."""
+def test_every_defect_is_found_and_fixed_and_a_ledger_is_left_behind(awf: Awf, tmp_path: Path) -> None:
+    """What two reviewers found is one line, a dispute was upheld, a dismissal holds, and the verdict is PASS."""
     project = tmp_path / "demo"
-    done = awf("demo", "--dir", str(project), *(["--crash"] if crash else []))
+    done = awf("demo", "--dir", str(project))
     assert done.returncode == 0, done.stderr
-    assert ("kill -9" in done.stdout) is crash
     assert f"--store {project / '.awf'}" in done.stdout
-    why = awf("why", "demo", "--json", "--store", str(project / ".awf")).stdout
-    assert ("interrupted" in why) is crash
-    assert sorted(titles(project)[2:]) == sorted(FIXES.values())
-    assert subprocess.run([".awf/self-check"], cwd=project, check=False, capture_output=True).returncode == 0
-
-
-def test_it_leaves_a_ledger_behind(awf: Awf, tmp_path: Path) -> None:
-    """Two reviewers' reports are one finding, a dispute was upheld, a dismissal holds, and the verdict is PASS."""
-    done = awf("demo", "--dir", "demo")
-    assert done.returncode == 0, done.stderr
-    project = tmp_path / "demo"
+    assert "paused" in done.stdout
+    assert is_fixed(project)
     found = json.loads(awf("findings", "list", "--state", "all", "--format", "json", cwd=project).stdout)
     by_title = {finding["title"]: finding for finding in found}
     average = by_title["average() divides by zero for an empty list of prices"]
-    assert (average["state"], average["agreement"]) == ("verified_fixed", 2)
+    assert (average["state"], len(average["reviewers"])) == ("verified_fixed", 2)
     assert by_title["pages() accepts a size of zero"]["state"] == "false_positive"
     disputed = by_title["matching() runs its condition with eval"]
     assert disputed["state"] == "verified_fixed"
     record = json.loads(awf("findings", "show", str(disputed["number"]), "--json", cwd=project).stdout)
-    assert "upheld" in json.dumps(record["history"])
+    assert "upheld" in [change["word"] for change in record["history"]]
     assert json.loads(awf("verdict", "--json", cwd=project).stdout)["verdict"] == "PASS"
-    assert "paused" in done.stdout
+
+
+def test_a_run_that_is_killed_finds_and_fixes_the_same(awf: Awf, tmp_path: Path) -> None:
+    """It is killed in the middle of a fix, and resumed."""
+    done = awf("demo", "--crash", "--dir", "demo")
+    assert done.returncode == 0, done.stderr
+    assert "kill -9" in done.stdout
+    assert "interrupted" in awf("why", "demo", "--json", cwd=tmp_path / "demo").stdout
+    assert is_fixed(tmp_path / "demo")
+
+
+def is_fixed(project: Path) -> bool:
+    """Whether the agent made every fix in a commit of its own, and the project's own check passes."""
+    fixed = sorted(titles(project)[2:]) == sorted(FIXES.values())
+    return fixed and subprocess.run([".awf/self-check"], cwd=project, check=False, capture_output=True).returncode == 0
 
 
 def test_a_fixer_disputes_before_it_fixes(project: Path) -> None:
@@ -105,7 +108,7 @@ def test_on_a_terminal_it_is_seen_live(tmp_path: Path) -> None:
     """Finished stages stay on the screen; `--discard` leaves no project behind."""
     written = run_on_screen([COMMAND, "demo", "--discard", "--dir", "project"], tmp_path, columns=110)
     lines = shown(written)
-    assert any(line.startswith("✗ review_security #1") for line in lines)
+    assert any(line.startswith("✗ reviews #1") for line in lines)
     assert any(line.startswith("✓ fix #3") for line in lines)
     assert not (tmp_path / "project").exists()
 

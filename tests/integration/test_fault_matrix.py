@@ -1,8 +1,8 @@
 """The fault matrix: whatever goes wrong with a reviewer, no run ends in success and nothing is merged.
 
-Each fault is tried in every shipped workflow, and in every second one of the README and the cookbook, at one of the
-reviewers in turn; with AWF_FAULT_MATRIX=full in all of them at every reviewer. The run stops and can be resumed; once
-the reviewer works it ends as it should, and no finished stage runs twice.
+Each fault is tried in one of the shipped workflows and in one of the README and the cookbook, at one of the reviewers,
+all in turn; with AWF_FAULT_MATRIX=full in all of them at every reviewer. The run stops and can be resumed; once the
+reviewer works, and rules on what was found, it ends as it should, and no finished stage runs twice.
 """
 
 import json
@@ -19,16 +19,25 @@ from tests.integration.conftest import Awf
 from tests.integration.pages import DOCS, ROOT, blocks, files, sections
 
 REFUSED = "exit 1"
-REVIEW = '{"reviewer": "r", "findings": [%s], "residual_risks": [], "testing_gaps": []}'
+REVIEW = '{"reviewer": "r", "findings": [%s], "reviewed": ["work.txt: read"], "residual_risks": [], "testing_gaps": []}'
 ITEM = (
     '{"title": "%s", "severity": "P1", "file": "work.txt", "line": 1, "why_it_matters": "It breaks.", '
     '"autofix_class": "manual", "owner": "downstream-resolver", "requires_verification": false, '
     '"suggested_fix": null, "confidence": %s, "evidence": ["work.txt:1 -- x"], "pre_existing": false}'
 )
+KEY = r'-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B", "autofixClassification": "manual'  # hidden in part
+EMPTY, LEAK, UNREADABLE = REVIEW % "", ITEM % ("It leaks", 75), '{"severity": "P2"}'
+SUCCESS = "\n[STATUS: success]"
+BLOCKER_IN_PROSE = "a blocker in prose beside an empty list"
 
 
 def says(text: str) -> str:
     return f"cat <<'END'\n{text}\nEND\n"
+
+
+def does_first(first: str, then: str) -> str:
+    """What it does when it is asked for the first time, and from then on."""
+    return f'if [ -e "$here/asked-$AWF_STAGE" ]; then\n{then}else touch "$here/asked-$AWF_STAGE"\n{first}fi\n'
 
 
 def complains(words: str) -> str:
@@ -46,33 +55,45 @@ FAULTS = {  # what the agent does instead of reviewing, as a shell script
     "SIGKILL": "kill -9 $$\n",
     "exit 1": REFUSED,
     "empty answer": "exit 0\n",
-    "asks to be run again": says("I could not look.\n[STATUS: retry]\n[FAILURE_REASON: no sandbox]"),
+    "asks to be run again": says(f"{EMPTY}\n[STATUS: retry]\n[FAILURE_REASON: no sandbox]"),
     "prose without a status": says("It looks fine to me, I have read all of it."),
-    "malformed JSON": says('{"reviewer": "r", "findings": [{"title": "It leaks" "severity": P0}]}\n[STATUS: success]'),
-    "truncated JSON": says('{"reviewer": "r", "findings": [' + ITEM[:80] + "\n[STATUS: success]"),
+    "malformed JSON": says('{"reviewer": "r", "findings": [{"title": "It leaks" "severity": P0}]}' + SUCCESS),
+    "truncated JSON": says('{"reviewer": "r", "findings": [' + LEAK[:80] + SUCCESS),
     "one of three items unreadable": says(
-        REVIEW % ", ".join([ITEM % ("One", 25), ITEM % ("Two", 25), ITEM % ("It leaks", '"no idea"')])
-        + "\n[STATUS: success]"
+        REVIEW % ", ".join([ITEM % ("One", 25), ITEM % ("Two", 25), UNREADABLE]) + SUCCESS
     ),
-    "JSON without a reviewer": says('{"findings": [' + ITEM % ("It leaks", 75) + "]}\n[STATUS: success]"),
-    "claims success beside findings": says(REVIEW % ITEM % ("It leaks", 75) + "\n[STATUS: success]"),
-    "claims failure without findings": says(REVIEW % "" + "\n[STATUS: fail]\n[FAILURE_REASON: it leaks]"),
-    "takes its failure back": (
-        'if [ -e "$here/asked-$AWF_STAGE" ]; then rm "$here/asked-$AWF_STAGE"\n'
-        + says(REVIEW % "" + "\n[STATUS: success]")
-        + 'else touch "$here/asked-$AWF_STAGE"\n'
-        + says("[STATUS: fail]\n" + REVIEW % '{"title": "It leaks"}')
-        + "fi\n"
+    "JSON without a reviewer": says(f'{{"findings": [{LEAK}]}}{SUCCESS}'),
+    "claims success beside findings": says(REVIEW % LEAK + SUCCESS),
+    "claims failure without findings": says(f"{EMPTY}\n[STATUS: fail]\n[FAILURE_REASON: it leaks]"),
+    "claims a part of success without findings": says(f"{EMPTY}\n[STATUS: partial_success]"),
+    "takes its failure back": does_first(says(f"[STATUS: fail]\n{EMPTY}"), says(EMPTY + SUCCESS)),
+    "takes its finding back": does_first(
+        says("[STATUS: fail]\n" + REVIEW % '{"title": "It leaks"}'), says(EMPTY + SUCCESS)
     ),
+    "forgets what it found": does_first(says(REVIEW % LEAK), says(EMPTY + SUCCESS)),
+    "finds, and asks to be run again": does_first(says(f"{REVIEW % LEAK}\n[STATUS: retry]"), says(EMPTY + SUCCESS)),
+    "finds, and is refused when it is asked again": does_first(
+        says(REVIEW % f"{LEAK}, {UNREADABLE}"), complains("API Error: 401 invalid key")
+    ),
+    "quotes a private key in the middle of an item": says(REVIEW % LEAK.replace("It breaks.", KEY) + SUCCESS),
+    "only thinks of a review": says(f"<think>{EMPTY}{SUCCESS}</think>"),
+    "an error beside an empty list": says('{"error": "quota exceeded", ' + EMPTY[1:] + SUCCESS),
+    "an unfinished empty list": says('{"status": "incomplete", ' + EMPTY[1:] + SUCCESS),
+    "refuses beside an empty list": says(f"I could not access the repository.\n{EMPTY}{SUCCESS}"),
+    BLOCKER_IN_PROSE: says(f"There is a P0: it leaks.\n{EMPTY}{SUCCESS}"),
+    "does not say what it examined": says('{"reviewer": "r", "findings": []}' + SUCCESS),
 }
-SCRIPT = """#!/bin/sh
+SCRIPT = r"""#!/bin/sh
 here=${0%/*}
-cat >/dev/null
+prompt=$(cat)
 if [ -e "$here/fault-$AWF_STAGE" ]; then . "$here/fault-$AWF_STAGE"; exit; fi
 case $AWF_STAGE in
   find_plan) echo 'A plan.'; echo '[STATUS: success]' ;;
-  *review*|rev*) echo '{"findings": []}'; echo '[STATUS: success]' ;;
-  plan*|draft|explore) echo 'A plan.' ;;
+  *review*|rev*)
+    echo '{"findings": [], "reviewed": ["work.txt: read"]}'
+    echo "$prompt" | sed -n '/^## Known/,/^Reported/s/^- #\([0-9]*\) (.*/[FINDING \1: fixed]/p'
+    echo '[STATUS: success]' ;;
+  plan|draft|explore) echo 'A plan.' ;;
   *) echo x >>work.txt; echo 'Done.' ;;
 esac
 """
@@ -80,7 +101,7 @@ SETTINGS = 'limits { idle "700ms"; retry_delay "1ms" }\n'
 FEW = "max_visits 2"  # a loop that a fault keeps going proves no more in its tenth round
 
 
-REVIEWER = re.compile(r'stage "(\w+)" kind="llm" (?:auto_status=true|findings="review")')
+REVIEWER = re.compile(r'stage "(rev\w+)" kind="llm" (?:auto_status=true|findings="review")')
 
 
 @dataclass(frozen=True)
@@ -113,15 +134,15 @@ SHIPPED = [
 README = Case(
     "README", next(block.text for block in blocks((ROOT / "README.md").read_text()) if block.language == "kdl")
 )
-CASES = [*SHIPPED, README, *RECIPES]
 FULL = os.environ.get("AWF_FAULT_MATRIX") == "full"
 CELLS = [
     pytest.param(case, at, fault, id=f"{case.name}-{where}-{fault}")
-    for row, case in enumerate(CASES)
+    for cases in (SHIPPED, [README, *RECIPES])
     for column, fault in enumerate(FAULTS)
-    if FULL or case.shipped or (row + column) % 2 == 0
+    for row, case in enumerate(cases)
+    if FULL or row == column % len(cases)
     for turn, (where, at) in enumerate(case.positions().items())
-    if FULL or turn == (row + column // 2) % len(case.positions())
+    if FULL or turn == column // len(cases) % len(case.positions())
 ]
 
 
@@ -186,14 +207,22 @@ def test_no_fault_of_a_reviewer_ends_in_success(
     assert project.git("rev-parse", "main") == project.start, "nothing is merged"
     passed = {part["stage"] for part in project.visits() if part["status"] in ("success", "partial_success")}
     assert not passed & {*broken, "exit", "merge"}
-    code, verdict = project.awf("verdict", "--json")
-    assert code == 1 or '"ship": true' not in verdict
+    verdict = json.loads(project.awf("verdict", "--json")[1])
+    assert not verdict["ship"]
+    assert verdict["verdict"] != "PASS"
+
+    if LEAK in FAULTS[fault]:
+        known = json.loads(project.awf("findings", "list", "--state", "all", "--json")[1])
+        assert "It leaks" in {finding["title"] for finding in known}, "nothing that was found is lost"
 
     project.repair()
     for _ in range(3):  # a loop that used up its visits is given more
         code, _ = project.awf("resume", "r", "--now", "--raise", "max_visits=+20")
         if code == 0:
             break
+        if fault == BLOCKER_IN_PROSE:  # which only a person can call a mistake
+            for one in json.loads(project.awf("findings", "list", "--json")[1]):
+                project.awf("findings", "triage", str(one["number"]), "--as", "false-positive", "--note", "It is fine.")
     assert code == 0
     seen = Counter((part["stage"], part["visit"]) for part in project.visits())
     assert set(seen.values()) == {1}, "no finished stage runs twice"
@@ -241,7 +270,7 @@ def test_no_fault_of_a_tool_ends_in_success(
         tools[tool].unlink()
     basics = tmp_path / "basics"  # what the tools of this machine cannot stand in for
     basics.mkdir()
-    for name in ("git", "sh", "cat", "dirname", "echo", "make"):
+    for name in ("git", "sh", "cat", "dirname", "echo", "make", "sed"):
         (basics / name).symlink_to(str(shutil.which(name)))
     project.path = f"{tools[tool].parent}:{basics}"
     assert project.run() == 3
@@ -254,3 +283,47 @@ def test_no_fault_of_a_tool_ends_in_success(
     assert code == 0, said
     seen = Counter((part["stage"], part["visit"]) for part in project.visits())
     assert set(seen.values()) == {1}, "no finished stage runs twice"
+
+
+GONE = Case(
+    "Lint and review",
+    """workflow "Lint and review" {
+  version 2
+  start "both"
+  stage "both" kind="parallel" { branch "ruff"; branch "review"; }
+  stage "ruff" kind="tool" findings="sarif" command="cat lint.sarif"
+  stage "review" kind="llm" findings="review" prompt="Review it"
+  stage "gate" kind="decision" {
+    route when="verdict() == \\"PASS\\"" to="exit"
+    route when="true" to="stuck"
+  }
+  stage "stuck" kind="human" prompt="Again?" {
+    option "accept" label="Accept it" to="exit" approves=true
+    option "again" label="Again" to="both"
+  }
+  stage "exit" kind="exit"
+  transition from="both" to="gate"
+}
+""",
+)
+LINT = """{"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "ruff"}}, "results": [
+  {"ruleId": "X1", "level": "error", "message": {"text": "It leaks"},
+   "locations": [{"physicalLocation": {"artifactLocation": {"uri": "work.txt"}}}]}]}]}
+"""
+
+
+def test_a_report_that_is_gone_when_it_is_taken_in_is_no_clean_one(tmp_path: Path, home: Path, awf: Awf) -> None:
+    """A tool has ended while a reviewer could not look, and its log is removed before the run is resumed."""
+    project = Project(tmp_path, home, awf, GONE)
+    (project.root / "lint.sarif").write_text(LINT)
+    (project.root / "work.txt").write_text("x\n")
+    project.break_reviewers(("review",), "401")
+    assert project.run() == 3
+    for log in (project.root / ".awf/runs/r/ruff").rglob("*.log"):
+        log.unlink()
+    project.repair()
+    assert project.awf("resume", "r", "--auto-approve")[0] == 3
+    statuses = {part["stage"]: part["status"] for part in project.visits()}
+    assert (statuses["review"], statuses["ruff"], "exit" in statuses) == ("success", "fail", False)
+    verdict = json.loads(project.awf("verdict", "--json")[1])
+    assert (verdict["verdict"], verdict["complete"], verdict["ship"]) == ("FAIL", False, False)

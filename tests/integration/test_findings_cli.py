@@ -26,8 +26,12 @@ def close(handle):
 """
 DISPOSITIONS = ("surviving", "merged", "demoted", "suppressed", "filtered", "rejected")
 ROW = (
-    *("id", "number", "title", "state", "observed", "severity", "gate", "confidence", "category"),
-    *("file", "line", "end_line", "sources", "lens", "agreement", "attempts"),
+    *("id", "number", "title", "state", "severity", "gate", "confidence", "category", "file", "line", "end_line"),
+    *("reviewers", "lens", "may_be", "members", "marks", "dismissed"),
+)
+VERDICT = (
+    *("verdict", "ship", "readiness", "complete", "summary", "open", "claimed", "elsewhere"),
+    *("gaps", "rejections", "unruled", "unseen", "unshown", "dismissed", "review", "changed_since"),
 )
 
 
@@ -100,7 +104,7 @@ def edit_status(project: Path, position: str, status: str) -> None:
 
 
 def test_one_pass_of_several_reviewers(awf: Awf, project: Path) -> None:
-    """Every item has one outcome, and the outcomes add up to the items."""
+    """Every item has one outcome, and the outcomes add up to the items; a defect that two report is one line."""
     first = review(project / "one.json", INJECTION, TOKEN, {"title": "cut off"})
     second = review(project / "two.json", INJECTION, reviewer="correctness")
     done = taken(awf, first, second)
@@ -108,7 +112,8 @@ def test_one_pass_of_several_reviewers(awf: Awf, project: Path) -> None:
     assert tuple(done["dispositions"]) == DISPOSITIONS
     assert done["inputs"] == sum(done["dispositions"].values()) == 4
     assert done["dispositions"] | {"surviving": 2, "merged": 1, "rejected": 1} == done["dispositions"]
-    assert len(done["new"]) == 3
+    assert len(done["new"]) == 4
+    assert [len(row["members"]) for row in listed(awf, "--severity", "critical")] == [2]
     assert done["reviewers"] == {"correctness": "returned", "security": "partial"}
     assert done["verdicts"]["verdict"] == "FAIL"
     assert (project / ".code-review/review-latest.json").exists()
@@ -120,22 +125,25 @@ def test_the_same_again_is_the_same(awf: Awf, project: Path) -> None:
     name = review(project / "one.json", INJECTION, TOKEN)
     first = taken(awf, name)
     again = taken(awf, name)
-    assert (again["new"], again["unchanged"]) == ([], first["new"])
+    assert (again["new"], again["known"]) == ([], first["new"])
     (project / "src/a.py").write_text(f"# a comment\n{CODE}")
     moved = taken(awf, review(project / "one.json", {**INJECTION, "line": 6}, {**TOKEN, "line": 7}))
-    assert (moved["new"], moved["moved"]) == ([], first["new"])
+    assert (moved["new"], moved["known"]) == ([], first["new"])
     assert [row["line"] for row in listed(awf)] == [6, 7]
 
 
-def test_an_unreported_finding_is_absent(awf: Awf, project: Path) -> None:
-    """Not being reported is not proof of a fix."""
+def test_what_a_reviewer_leaves_out_stays_open(awf: Awf, project: Path) -> None:
+    """Silence means nothing, even if the line changed: the change is a mark, and the finding counts as before."""
     first = taken(awf, review(project / "one.json", INJECTION, TOKEN))
-    second = taken(awf, review(project / "one.json", INJECTION))
-    assert second["absent"] == first["new"][1:]
-    assert {row["title"]: (row["state"], row["observed"]) for row in listed(awf)} == {
-        "Shell injection in run": ("open", "unchanged"),
-        "Token in the source": ("open", "absent"),
-    }
+    (project / "src/a.py").write_text(CODE.replace('os.system("rm " + name)', "os.unlink(name)"))
+    second = taken(awf, review(project / "one.json", TOKEN))
+    assert (second["known"], second["fixed"]) == (first["new"][1:], [])
+    rows = {row["title"]: (row["state"], row["marks"]) for row in listed(awf)}
+    assert rows == {"Shell injection in run": ("open", ["touched"]), "Token in the source": ("open", [])}
+    code, said = verdict(awf)
+    assert (code, said["verdict"], said["ship"]) == (1, "FAIL", False)
+    found = json.loads(awf("findings", "diff", first["pass"], "-", "--json").stdout)
+    assert (found["resolved"], found["claimed"], found["carried"]) == ([], [], first["new"])
 
 
 def test_the_report_of_a_pass_for_a_person(awf: Awf, project: Path) -> None:
@@ -148,8 +156,8 @@ def test_the_report_of_a_pass_for_a_person(awf: Awf, project: Path) -> None:
     assert "  items:    1 surviving, 1 rejected" in lines
     assert "  findings: 2 new" in lines
     assert any(line.startswith("rejected: security#2: ") for line in lines)
-    assert any(line.startswith("incomplete: security ") for line in lines)
-    assert any(line.startswith("Verdict: FAIL (1 blocker, 1 high)") for line in lines)
+    assert any(line.startswith("incomplete: security: ") for line in lines)
+    assert any(line.startswith("Verdict: FAIL (1 critical, 1 high)") for line in lines)
     assert lines[-1].startswith("No workspace record store")
     assert done.stdout.count("No workspace record store") == 1
 
@@ -194,7 +202,7 @@ def test_a_missing_file_records_nothing(awf: Awf, project: Path) -> None:
     assert awf("findings", "import").returncode == 2
 
 
-def test_standard_input_and_a_format_by_name(script: Awf, project: Path) -> None:
+def test_standard_input_and_a_format_by_name(awf: Awf, project: Path) -> None:
     """The output of a tool can be piped in under any name."""
     text = "src/a.py:5: error: Bad thing  [misc]\nFound 1 error in 1 file (checked 1 source file)\n"
     done = subprocess.run(
@@ -207,7 +215,7 @@ def test_standard_input_and_a_format_by_name(script: Awf, project: Path) -> None
         env={"PATH": "/usr/bin:/bin", "HOME": str(project)},
     )
     assert json.loads(done.stdout)["reviewers"] == {"types": "returned"}
-    assert json.loads(script("findings", "list", "--json").stdout)[0]["sources"] == ["types"]
+    assert [row["reviewers"] for row in listed(awf)] == [["types"]]
 
 
 def test_the_lens_is_that_of_the_assessment(awf: Awf, project: Path) -> None:
@@ -216,7 +224,7 @@ def test_the_lens_is_that_of_the_assessment(awf: Awf, project: Path) -> None:
     assert [row["lens"] for row in listed(awf)] == ["qa"]
 
 
-def test_two_imports_at_once_raise_a_defect_once(script: Awf, project: Path) -> None:
+def test_two_imports_at_once_raise_a_defect_once(awf: Awf, project: Path) -> None:
     """Both passes are recorded, and one of them knows the findings of the other."""
     name = review(project / "one.json", INJECTION, TOKEN)
     env = {"PATH": "/usr/bin:/bin", "HOME": str(project)}
@@ -225,7 +233,7 @@ def test_two_imports_at_once_raise_a_defect_once(script: Awf, project: Path) -> 
     done = [json.loads(process.communicate()[0]) for process in both]
     assert sorted(len(one["new"]) for one in done) == [0, 2]
     assert len({one["pass"] for one in done}) == 2
-    assert len(json.loads(script("findings", "list", "--json").stdout)) == 2
+    assert len(listed(awf)) == 2
 
 
 def test_the_workspace_alone_is_enough_to_know_findings_again(awf: Awf, project: Path) -> None:
@@ -256,7 +264,7 @@ def test_from_a_directory_below(awf: Awf, project: Path) -> None:
     assert json.loads(done.stdout)["dispositions"]["surviving"] == 1
     assert (project / ".code-review/review-latest.json").exists()
     away = awf("verdict", "--store", str(project / ".awf"), "--repo", str(project), cwd=project / "home")
-    assert away.stdout.startswith("FAIL (1 blocker)")
+    assert away.stdout.startswith("FAIL (1 critical)")
 
 
 def test_the_list_has_the_documented_keys_in_order(awf: Awf, project: Path) -> None:
@@ -269,7 +277,6 @@ def test_the_list_has_the_documented_keys_in_order(awf: Awf, project: Path) -> N
         ("must", "high"),
         ("suggest", "medium"),
     ]
-    assert rows[0]["attempts"] == 0
     assert (rows[0]["file"], rows[0]["line"]) == ("src/a.py", 5)
 
 
@@ -322,10 +329,10 @@ def test_an_empty_store_is_an_empty_list_and_no_pass(awf: Awf, project: Path) ->
 
 
 def test_show_has_the_whole_record(awf: Awf, project: Path) -> None:
-    """Votes, evidence and history, by id, number, beginning or alias."""
+    """Reviewer, evidence and history, by id, number, beginning or alias."""
     (id,) = taken(awf, review(project / "one.json", INJECTION))["new"]
     record = json.loads(awf("findings", "show", id, "--json").stdout)
-    assert (record["id"], record["votes"][0]["input_id"]) == (id, "security#1")
+    assert (record["id"], record["reviewer"], record["input_id"]) == (id, "security", "security#1")
     assert record["evidence"][0]["quote"] == 'os.system("rm " + name)'
     assert [change["what"] for change in record["history"]] == ["raised"]
     for name in ("1", "#1", id[:8], record["aliases"][0]):
@@ -334,15 +341,15 @@ def test_show_has_the_whole_record(awf: Awf, project: Path) -> None:
 
 
 def test_why_explains_a_finding_on_one_screen(awf: Awf, project: Path) -> None:
-    """Who reported it in which words, what was merged, how it was recognised, who decided what."""
+    """Who reported it, with whom it is one line of work, how it was recognised, who decided what."""
     one = review(project / "one.json", INJECTION)
     two = review(project / "two.json", INJECTION, reviewer="correctness")
-    (id,) = taken(awf, one, two)["new"]
+    ids = taken(awf, one, two)["new"]
     taken(awf, one, two)
-    awf("findings", "triage", id, "--as", "false-positive", "--note", "only we name files")
-    story = awf("findings", "why", id).stdout
+    awf("findings", "triage", ids[0], "--as", "false-positive", "--note", "only we name files")
+    story = awf("findings", "why", "1").stdout
     assert len(story.splitlines()) <= 24
-    for words in ("security#1", "correctness#1", "Shell injection in run", "Merged", "exact", "by user: only we name"):
+    for words in (ids[0], "#2", "security", "correctness", "Merged", "exact", "by user: only we name files"):
         assert words in story
 
 
@@ -352,7 +359,8 @@ def test_why_explains_an_item_of_a_pass(awf: Awf, project: Path) -> None:
     told = awf("findings", "why", "security#2").stdout
     assert "cut off" in told
     assert "rejected: " in told
-    assert " #1 fnd_" in awf("findings", "why", "security#1").stdout
+    (row,) = (row for row in listed(awf) if row["title"] == INJECTION["title"])
+    assert f" #{row['number']} {row['id']} " in awf("findings", "why", "security#1").stdout
 
 
 def test_an_unknown_name_has_suggestions(awf: Awf, project: Path) -> None:
@@ -364,19 +372,19 @@ def test_an_unknown_name_has_suggestions(awf: Awf, project: Path) -> None:
         assert id in done.stderr
 
 
-@pytest.mark.parametrize("form", ["sarif", "rdjson", "github", "markdown", "json", "review"])
-def test_every_export(awf: Awf, project: Path, form: str) -> None:
+def test_every_export(awf: Awf, project: Path) -> None:
     """The same to the output and to a file; SARIF, Markdown and JSON keep what was dismissed."""
     ids = taken(awf, review(project / "one.json", INJECTION, TOKEN))["new"]
     awf("findings", "triage", ids[1], "--as", "wont-fix", "--note", "a test value")
-    done = awf("findings", "export", "--format", form)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert awf("findings", "export", "--format", form, "-o", "out.txt").returncode == 0
-    assert (project / "out.txt").read_text() == done.stdout
-    assert "Shell injection in run" in done.stdout
-    assert ("Token in the source" in done.stdout) is (form in ("sarif", "markdown", "json"))
-    only = awf("findings", "export", "--format", form, "--state", "all", "--severity", "high").stdout
-    assert "Shell injection in run" not in only
+    for form in ("sarif", "rdjson", "github", "markdown", "json", "review"):
+        done = awf("findings", "export", "--format", form)
+        assert (done.returncode, done.stderr) == (0, ""), form
+        assert awf("findings", "export", "--format", form, "-o", "out.txt").returncode == 0
+        assert (project / "out.txt").read_text() == done.stdout
+        assert "Shell injection in run" in done.stdout
+        assert ("Token in the source" in done.stdout) is (form in ("sarif", "markdown", "json")), form
+        only = awf("findings", "export", "--format", form, "--state", "all", "--severity", "high").stdout
+        assert "Shell injection in run" not in only
 
 
 def test_sarif_suppresses_what_was_dismissed(awf: Awf, project: Path) -> None:
@@ -390,12 +398,11 @@ def test_sarif_suppresses_what_was_dismissed(awf: Awf, project: Path) -> None:
 
 @pytest.mark.parametrize("form", ["sarif", "review", "rdjson"])
 def test_an_export_round_trips(awf: Awf, project: Path, form: str) -> None:
-    """An export that is imported again raises nothing new."""
+    """An export that is imported again raises no new line of work: it repeats what is known, in another name."""
     ids = taken(awf, review(project / "one.json", INJECTION, TOKEN))["new"]
     assert awf("findings", "export", "--format", form, "-o", "back.out").returncode == 0
-    again = taken(awf, "back.out", "--format", form)
-    assert again["new"] == []
-    assert {*again["unchanged"], *again["updated"], *again["moved"]} == set(ids)
+    assert taken(awf, "back.out", "--format", form)["dispositions"]["merged"] == 2
+    assert {row["id"]: row["reviewers"] for row in listed(awf)} == {id: ["security", "awf"] for id in ids}
 
 
 def test_an_export_overwrites_only_files(awf: Awf, project: Path) -> None:
@@ -428,7 +435,8 @@ def test_triage_refuses_one_by_one(awf: Awf, project: Path) -> None:
     done = awf("findings", "triage", *ids, "nope", "--as", "fixed", "--by", "user", "--json")
     answer = json.loads(done.stdout)
     assert done.returncode == 1
-    assert answer["applied"] == [{"id": id, "from": "open", "state": "verified_fixed"} for id in ids]
+    applied = {one["id"]: (one["from"], one["state"]) for one in answer["applied"]}
+    assert applied == dict.fromkeys(ids, ("open", "verified_fixed"))
     assert list(answer["refused"]) == ["nope"]
     agent = awf("findings", "triage", ids[0], "--as", "fixed", "--by", "orchestrator")
     assert (agent.returncode, agent.stdout) == (1, "")
@@ -455,25 +463,33 @@ def test_triage_touches_no_pass(awf: Awf, project: Path) -> None:
 
 
 def test_claimed_is_not_verified(awf: Awf, project: Path) -> None:
-    """An agent that says so in the verdict file changes what is claimed, not what the gate lets through."""
-    taken(awf, review(project / "one.json", INJECTION))
+    """A fix that an agent claims in the verdict file counts there alone: the verdict waits for a reviewer."""
+    (id,) = taken(awf, review(project / "one.json", INJECTION))["new"]
     edit_status(project, "-5", "fixed")
     code, said = verdict(awf)
-    assert (said["verdict"], said["after_verification"], said["ship"], code) == ("PASS", "FAIL", False, 1)
-    assert awf("verdict").stdout.startswith("PASS as claimed; FAIL until 1 ")
+    assert (said["verdict"], said["ship"], code) == ("FAIL", False, 1)
+    assert [one["id"] for one in said["claimed"]] == [id]
     assert [row["state"] for row in listed(awf)] == ["fix_claimed"]
+    file = json.loads((project / ".code-review/review-latest.json").read_text())
+    assert (file["verdict"], file["summary"]["blocker"], file["findings"][0]["status"]) == ("PASS", 0, "fixed")
+    shown = awf("verdict").stdout
+    assert shown.startswith("FAIL (1 critical); 1 claimed fix is not verified yet\n")
+    assert "FAIL until 1 claimed fix is verified (#1)" in shown
     back = taken(awf, review(project / "one.json", INJECTION))
-    assert len(back["reopened"]) == 1
-    assert [(row["state"], row["attempts"]) for row in listed(awf)] == [("reopened", 1)]
+    assert (back["reopened"], [row["state"] for row in listed(awf)]) == ([id], ["reopened"])
 
 
 def test_an_edit_that_is_not_allowed_is_reported_and_not_applied(awf: Awf, project: Path) -> None:
-    """A team cannot verify its own fix."""
+    """A team cannot verify its own fix: the next command says so, once, and puts the file back."""
     taken(awf, review(project / "one.json", INJECTION))
     edit_status(project, "-5", "verified")
     done = awf("verdict")
-    assert done.stdout.startswith("FAIL (1 blocker)")
+    assert done.stdout.startswith("FAIL (1 critical)")
     assert "open→verified" in done.stderr
+    file = json.loads((project / ".code-review/review-latest.json").read_text())
+    assert [one["status"] for one in file["findings"]] == ["open"]
+    assert awf("verdict").stderr == ""
+    edit_status(project, "-5", "verified")
     (problem,) = taken(awf, review(project / "one.json", INJECTION))["problems"]
     assert "open→verified" in problem
 
@@ -493,16 +509,7 @@ def test_the_verdict_and_its_exit_code(
     """By the worst that counts; `--fail-on warn` tightens it."""
     taken(awf, review(project / "one.json", *items))
     found, said = verdict(awf)
-    assert tuple(said) == (
-        "verdict",
-        "after_verification",
-        "ship",
-        "readiness",
-        "complete",
-        "summary",
-        "dismissed",
-        "review",
-    )
+    assert tuple(said) == VERDICT
     assert tuple(said["summary"]) == ("blocker", "high", "medium", "low", "info")
     assert (found, said["verdict"], said["complete"]) == (code, word, True)
     assert verdict(awf, "--fail-on", "warn")[0] == strict
@@ -532,16 +539,6 @@ def test_diff_of_two_passes(awf: Awf, project: Path) -> None:
     assert text.startswith("0 resolved, 2 carried, 0 new, 1 regressed\n")
     assert awf("findings", "diff", third["pass"], ids["pass"]).returncode == 2
     assert awf("findings", "diff", "nope", "latest").returncode == 2
-
-
-def test_a_changed_line_that_nobody_reports_is_only_claimed(awf: Awf, project: Path) -> None:
-    """Between two passes it counts as resolved, and as not verified."""
-    first = taken(awf, review(project / "one.json", INJECTION, TOKEN))
-    (project / "src/a.py").write_text(CODE.replace('os.system("rm " + name)', "os.unlink(name)"))
-    taken(awf, review(project / "one.json", TOKEN))
-    found = json.loads(awf("findings", "diff", first["pass"], "-", "--json").stdout)
-    assert found["resolved"] == found["claimed"] == first["new"][:1]
-    assert awf("findings", "diff", first["pass"], "-").stdout.startswith("1 resolved, ")
 
 
 def test_help_of_the_group_loads_nothing_heavy() -> None:

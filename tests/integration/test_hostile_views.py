@@ -17,7 +17,7 @@ from tests.integration.conftest import Awf
 from tests.integration.forking import ForkServer
 from tests.integration.test_structured import LOOP, Project, found, item
 
-from pipeline.findings.model import FindingState
+from pipeline.findings.model import FindingState, What
 
 BREAKING = found(item(severity="P0", x_system_breaking=True))
 LATEST = ".code-review/review-latest.json"
@@ -73,22 +73,22 @@ def refuses_to_pass(project: Project) -> None:
     (project.folder / "given.json").write_text(found(other))
     ended = project.run(LOOP, {"rev": BREAKING})
     assert (ended["status"], ended["code"], ended["path"]) == ("paused", 3, ["rev"])
-    assert project.context("review.verdict") == "ABORT"
     for words in COMMANDS:
         done = project.awf(*words)
         assert "Traceback" not in done.stderr, (words, done.stderr)
         assert done.returncode in (0, 1, 2), (words, done.returncode, done.stderr)
-    assert project.awf("verdict").returncode == 1
+    done = project.awf("verdict", "--json")
+    assert (done.returncode, json.loads(done.stdout)["verdict"]) == (1, "ABORT")
 
 
 @given(st.dictionaries(NAMES, BYTES, min_size=1, max_size=4))
 @settings(
-    max_examples=12,
+    max_examples=10,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_no_bytes_make_a_run_pass(server: ForkServer, files: dict[str, bytes]) -> None:
-    """001-12, 0-37: for any content of the files, the run is held and the commands answer."""
+    """001-12: for any content of the files, the run is held and the commands answer."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder, "home")
         home.mkdir()
@@ -128,24 +128,29 @@ ODD: dict[str, Callable[[Path], object]] = {
 }
 
 
+FILES = (LATEST, ".wystack/storage.json")
+DIRECTORIES = (".code-review", ".wystack/findings", ".wystack/reviews")
 IN_PLACE = [
-    *((name, kind) for name in (LATEST, ".wystack/storage.json") for kind in ODD),
-    *((name, kind) for name in (".code-review", ".wystack/findings") for kind in ODD if kind not in CONTENTS),
+    *((FILES, kind) for kind in ODD if kind != "sparse"),
+    # Nowhere else: git reads what is neither awf's own nor ignored, until its ten seconds are over.
+    ((LATEST,), "sparse"),
+    *((DIRECTORIES, kind) for kind in ODD if kind not in (*CONTENTS, "sparse")),
 ]
-IN_PLACE.remove((".code-review", "sparse"))  # git reads what is moved aside, twice, until its ten seconds are over
 
 
-@pytest.mark.parametrize(("name", "kind"), IN_PLACE)
-def test_anything_in_place_of_a_view_holds_the_run(awf: Awf, tmp_path: Path, name: str, kind: str) -> None:
-    """Pipes, devices, links and directories are moved aside or passed over; none is waited for."""
+@pytest.mark.parametrize(("names", "kind"), IN_PLACE)
+def test_anything_in_place_of_a_view_holds_the_run(awf: Awf, tmp_path: Path, names: tuple[str, ...], kind: str) -> None:
+    """Pipes, devices, links and directories are moved aside or passed over; none is waited for or followed."""
     project = Project(awf, tmp_path / "project")
-    path = project.folder / name
-    path.parent.mkdir(exist_ok=True)
-    ODD[kind](path)
+    (project.folder / ".wystack").mkdir()
+    for name in names:
+        path = project.folder / name
+        path.parent.mkdir(exist_ok=True)
+        ODD[kind](path)
     refuses_to_pass(project)
-    assert json.loads(project.awf("verdict", "--json").stdout)["verdict"] == "ABORT"
-    if name != ".wystack/storage.json":
-        assert project.verdict_file()["verdict"] == "WARN", "it is of the import that came last"
+    assert project.verdict_file()["verdict"] == "ABORT"
+    records = list((project.folder / ".wystack/findings").glob("fnd_*.json"))
+    assert len(records) == len(project.ledger().findings) == 2
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -182,8 +187,14 @@ echo "[STATUS: success]"
 """
 
 
+def changed_keys(before: bytes, after: bytes) -> set[str]:
+    """The fields in which two records differ."""
+    one, other = json.loads(before), json.loads(after)
+    return {key for key in one | other if one.get(key) != other.get(key)}
+
+
 def test_a_hostile_agent_gets_no_finding_out_of_the_way(awf: Awf, tmp_path: Path) -> None:
-    """0-37, 0-39: no must-fix finding disappears, no program of the repository runs, and no key leaves."""
+    """No must-fix finding disappears, no program of the repository runs, and no key leaves."""
     project = Project(awf, tmp_path / "project")
     (project.folder / ".wystack").mkdir()
     (project.folder / "given.json").write_text(found(item(severity="P0")))
@@ -204,14 +215,17 @@ def test_a_hostile_agent_gets_no_finding_out_of_the_way(awf: Awf, tmp_path: Path
     before = {path.name: path.read_bytes() for path in (project.folder / ".wystack/findings").iterdir()}
     done = awf("run", "w.awf.kdl", "--backend", "command", "--run-id", "r", cwd=project.folder, **secret)
     assert "Traceback" not in done.stderr
-    finding = project.only()
-    assert (finding.state, finding.gate.value, str(finding.severity)) == (FindingState.OPEN, "must", "critical")
-    after = {path.name: path.read_bytes() for path in (project.folder / ".wystack/findings").glob("fnd_*.json")}
-    assert after == before, "byte for byte"
-    assert {change.by for change in finding.history if change.note.startswith("put back")} == {
-        "stage:fix",
-        "stage:again",
-    }
+    (finding,) = project.ledger().findings.values()
+    assert (finding.state.is_open, finding.gate.value, str(finding.severity)) == (True, "must", "critical")
+    assert [(one.what, one.word, one.who) for one in finding.history[1:]] == [
+        (What.CLAIM, "fixed", "stage:fix"),
+        (What.CLAIM, "wrong", "stage:fix"),
+    ], "whoever the file says it was"
+    (name,) = before
+    after = (project.folder / ".wystack/findings" / name).read_bytes()
+    assert changed_keys(before[name], after) - {"updatedAt"} == {"triage_history", "x_state"}
+    notes = awf("context", "r", "review.notes", "--json", cwd=project.folder).stdout
+    assert {(one["stage"], name in one["note"]) for one in json.loads(notes)} >= {("fix", True), ("again", True)}
     for words in (("verdict",), ("findings", "list"), ("findings", "import", "given.json"), ("report", "r")):
         awf(*words, cwd=project.folder, **secret)
     assert awf("verdict", cwd=project.folder, **secret).returncode == 1
@@ -239,7 +253,7 @@ transition from="clean" to="end"
 
 
 def test_views_of_a_run_in_a_worktree_are_in_the_main_checkout(awf: Awf, tmp_path: Path) -> None:
-    """0-38: committed records neither keep the worktree from its cleanup, nor do edits of its copy count."""
+    """Committed records neither keep the worktree from its cleanup, nor do edits of its copy count."""
     project = Project(awf, tmp_path / "project")
     (project.folder / ".wystack").mkdir()
     (project.folder / "given.json").write_text(found(item(title="Names are never escaped")))
@@ -254,7 +268,7 @@ def test_views_of_a_run_in_a_worktree_are_in_the_main_checkout(awf: Awf, tmp_pat
     done = project.awf("run", "w.awf.kdl", *given)
     ended = json.loads(done.stdout.splitlines()[-1])
     assert (ended["status"], ended["path"][-1]) == ("success", "end"), done.stdout
-    assert [finding.state for finding in project.ledger()] == [FindingState.OPEN, FindingState.OPEN]
+    assert [finding.state for finding in project.ledger().findings.values()] == [FindingState.OPEN, FindingState.OPEN]
     assert len(list((project.folder / ".wystack/findings").glob("fnd_*.json"))) == 2
     assert project.context("review.notes") is None
     assert (project.folder / "app.py").read_text().endswith("x\n")
@@ -265,7 +279,7 @@ def test_views_of_a_run_in_a_worktree_are_in_the_main_checkout(awf: Awf, tmp_pat
 def test_the_store_that_a_repository_names_takes_records_only_if_the_user_says_so(
     awf: Awf, tmp_path: Path, *, trusted: bool
 ) -> None:
-    """0-39: with the user's word the program gets records and no key; without, that is noted and files are written."""
+    """With the user's word the program gets records and no key; without, that is noted and files are written."""
     project = Project(awf, tmp_path / "project")
     (project.folder / ".wystack").mkdir()
     store = tmp_path / "store.sh"

@@ -14,13 +14,19 @@ from tests.integration.conftest import COMMAND, Awf
 
 GOAL = "Greet people by name"
 SELF_CHECK = "#!/bin/sh\n[ -e fixed.txt ] || { echo 'error: fixed.txt is missing' >&2; exit 1; }\n"
-FINE = 'Nothing to object to.\n{"findings": []}\n[STATUS: success]'
+FINE = 'Nothing to object to.\n{"findings": [], "reviewed": ["greet.py, fixed.txt: read"]}\n[STATUS: success]'
+PASSED = "Nothing to object to.\n[STATUS: success]"  # of a review that gives only a status
 REVIEWERS = {"review_code", "review_security", "review_performance", "review_tests"}
 
 
 def objection(text: str, reason: str) -> str:
     """A review's answer that asks for a change."""
     return f"{text}\n[STATUS: fail]\n[FAILURE_REASON: {reason}]"
+
+
+def fixed(number: int) -> str:
+    """A review's answer that has nothing to object to any more."""
+    return f"{FINE}\n[FINDING {number}: fixed]"
 
 
 def git(repository: Path, *arguments: str) -> str:
@@ -115,8 +121,8 @@ def implemented(loop: Loop) -> dict[str, Any]:
             {"write": {"fixed.txt": "yes\n"}, "reply": "The file is there."},
             {"write": {"greet.py": "print('hello, safely')\n"}, "reply": "Both are done."},
         ],
-        "review_security": [SECURITY, FINE],
-        "review_tests": [TESTS, FINE],
+        "review_security": [SECURITY, fixed(2), FINE],
+        "review_tests": [TESTS, fixed(3), FINE],
         "revise": {"write": {"greet.py": "print('good day')\n"}, "reply": "Politer now."},
     }
     answers = {"human_review": [{"option": "revise", "feedback": "Say good day, please."}, "approve"]}
@@ -167,7 +173,7 @@ def test_a_quick_loop_ends_when_check_and_reviews_are_green(loop: Loop) -> None:
     script = {
         "implement": {"write": {"greet.py": "print('hello')\n"}, "reply": "Done."},
         "fix": [{"write": {"fixed.txt": "yes\n"}, "reply": "Done."}, {"write": {"greet.py": "1\n"}, "reply": "Done."}],
-        "review_security": [SECURITY, FINE],
+        "review_security": [SECURITY, fixed(2)],
     }
     ended = loop.run("quick-dev", script)
     assert (ended["status"], ended["code"], ended["outstanding"]) == ("success", 0, 0), ended["reason"]
@@ -189,7 +195,8 @@ def test_a_review_that_never_passes_ends_with_a_person(loop: Loop) -> None:
     assert (stuck["status"], stuck["code"]) == ("waiting", 3)
     assert [report["iteration"] for report in loop.context("review.findings")] == [*range(1, 7)]
     advice = loop.file("answers", {"stuck": [{"option": "fix", "feedback": "Do it another way."}]})
-    ended = loop.resume({"review_code": FINE}, "--answers", advice)
+    fix = {"write": {"greet.py": "1\n"}, "reply": "Done."}
+    ended = loop.resume({"fix": fix, "review_code": fixed(1)}, "--answers", advice)
     assert (ended["status"], ended["code"], ended["outstanding"]) == ("success", 0, 0), ended["reason"]
     assert "Do it another way." in loop.prompt("fix", 7)
     assert ended["path"].count("reviews") == 7
@@ -257,9 +264,9 @@ def test_a_chain_of_reviews_goes_on_after_kill_9(loop: Loop) -> None:
     """What was found before survives byte for byte, visits go on counting, and no review is left out or repeated."""
     (loop.project / "chain.awf.kdl").write_text(REVIEW_CHAIN)
     script: dict[str, Any] = {
-        "first": [objection("One.", "r1"), objection("Two.", "r2"), FINE],
-        "second": [objection("Three.", "r3"), {"delay": "5m", "reply": FINE}],
-        "third": [FINE, objection("Four.", "r4"), FINE],
+        "first": [objection("One.", "r1"), objection("Two.", "r2"), PASSED],
+        "second": [objection("Three.", "r3"), {"delay": "5m", "reply": PASSED}],
+        "third": [PASSED, objection("Four.", "r4"), PASSED],
     }
     with running(loop, "chain.awf.kdl", script) as child:
         before = recorded(loop, 3)
@@ -267,7 +274,7 @@ def test_a_chain_of_reviews_goes_on_after_kill_9(loop: Loop) -> None:
         child.kill()
         child.wait()
     assert loop.findings() == before
-    script["second"][1] = FINE
+    script["second"][1] = PASSED
     ended = loop.resume(script)
     assert (ended["status"], ended["code"]) == ("success", 0), ended["reason"]
     reviews = ["first", "second", "third", "gate"]
@@ -285,10 +292,10 @@ def test_findings_of_an_interrupted_chain_are_the_first_of_the_resumed_one(loop:
     """The reports from before the kill open the list of the resumed run unchanged; its own follow."""
     (loop.project / "chain.awf.kdl").write_text(REVIEW_CHAIN)
     no = objection("No.", "not yet")
-    script: dict[str, Any] = {"first": no, "second": [no, {"delay": "5m", "reply": no}], "third": FINE}
+    script: dict[str, Any] = {"first": no, "second": [no, {"delay": "5m", "reply": no}], "third": PASSED}
     with running(loop, "chain.awf.kdl", script):
         before = json.loads(recorded(loop, 3))
-    ended = loop.resume({"first": no, "second": no, "third": FINE})
+    ended = loop.resume({"first": no, "second": no, "third": PASSED})
     assert (ended["status"], ended["code"]) == ("paused", 3)
     after = loop.context("review.findings")
     assert after[:3] == before

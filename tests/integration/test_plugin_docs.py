@@ -83,7 +83,7 @@ def test_a_rule_that_raises_is_named(awf: Awf, tmp_path: Path, right: str, wrong
     ("code", "said"),
     [
         ("import nothing_of_this_name", 'plugin "failures" (my_package.failures) cannot be loaded'),
-        ("from pipeline.plugins import hookimpl\n@hookimpl\ndef after_stge(stage): ...", "after_stge"),
+        ("from pipeline.plugins import hookimpl\n@hookimpl\ndef conclde(visits): ...", "conclde"),
         ("from pipeline.plugins import hookimpl\n@hookimpl\ndef on_event(evnt): ...", "evnt"),
         ("import sys\nsys.exit()", "SystemExit"),
         (

@@ -145,7 +145,9 @@ def test_what_was_written_is_kept(awf: Awf, tmp_path: Path, git: Git) -> None:
 
 
 @pytest.mark.usefixtures("git")
-@pytest.mark.parametrize("script", ["echo x > x.log", "mkdir -p .wystack; echo x > .wystack/x", "git status", "true"])
+@pytest.mark.parametrize(
+    "script", ["echo x > x.log", "mkdir -p .code-review; echo x > .code-review/abort-reason.md", "git status", "true"]
+)
 def test_ignored_files_are_no_breach(awf: Awf, tmp_path: Path, script: str) -> None:
     """Neither are awf's own files, nor what git refreshes in its index."""
     code, last = start(awf, tmp_path, WORKFLOW.replace("ACCESS", "read-only"), script)
@@ -227,7 +229,7 @@ def test_a_review_of_your_own_checkout_leaves_what_may_be_your_edit(awf: Awf, tm
         identity = ["-c", "user.name=t", "-c", "user.email=t@t.invalid"]
         subprocess.run(["git", *identity, *words], cwd=project, check=True, env={**os.environ, "HOME": str(tmp_path)})
     (project / "a.py").write_text("one = 2\n")
-    script = {"security": {"write": {"a.py": "one = 3\n"}, "reply": '{"findings": []}'}}
+    script = {"security": {"write": {"a.py": "one = 3\n"}, "reply": '{"findings": [], "reviewed": ["a.py: read"]}'}}
     (tmp_path / "s.json").write_text(json.dumps(script))
     done = awf("review", "--only", "security", "--script", str(tmp_path / "s.json"), "--json", cwd=project)
     assert done.returncode == 3

@@ -13,7 +13,7 @@ README = (ROOT / "README.md").read_text()
 COMMANDS = [shlex.split(line, comments=True)[1:] for line in re.findall(r"^\$ (awf .*)$", README, re.MULTILINE)]
 AGENT = """#!/bin/sh
 cat > /dev/null
-echo '{"findings": []}'
+echo '{"findings": [], "reviewed": ["a.py: read"]}'
 """
 
 
@@ -44,7 +44,9 @@ def test_a_script_runs_the_workflow(awf: Awf, tmp_path: Path) -> None:
     """Replies for its stages run the workflow without an agent."""
     (tmp_path / "fix.awf.kdl").write_text(WORKFLOW)
     (tmp_path / "Makefile").write_text("check:\n\t@true\n")
-    (tmp_path / "replies.json").write_text(json.dumps({"review": ['Fine.\n{"findings": []}']}))
+    (tmp_path / "replies.json").write_text(
+        json.dumps({"review": ['Fine.\n{"findings": [], "reviewed": ["a.py: read"]}']})
+    )
     assert awf("run", "fix.awf.kdl", "--goal", "g", "--script", "replies.json").returncode == 0
 
 

@@ -64,13 +64,13 @@ FINDING = {
 
 
 def returned(*findings: dict[str, object]) -> str:
-    whole = {"reviewer": "review", "findings": list(findings), "residual_risks": [], "testing_gaps": []}
+    whole = {"findings": list(findings), "reviewed": ["page.txt: read"], "residual_risks": [], "testing_gaps": []}
     return json.dumps(whole)
 
 
 SCRIPT = {
     "write": [{"write": {"page.txt": "nothing\n"}}, {"write": {"page.txt": "one\ntwo\n"}}],
-    "review": [returned(FINDING), returned()],
+    "review": [returned(FINDING), f"{returned()}\n[FINDING 1: fixed]"],
 }
 
 

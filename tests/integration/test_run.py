@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from tests.integration.conftest import COMMAND, Awf
 
@@ -499,8 +500,8 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
 def alive(pid: str) -> bool:
     """Whether a process still runs; a zombie does not."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+        return psutil.Process(int(pid)).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
 
 
@@ -755,7 +756,7 @@ def test_a_plugin_that_raises_pauses_the_run_and_a_listener_does_not(awf: Awf, t
     (package / "bad_plugin-1.dist-info/entry_points.txt").write_text("[awf.plugins]\nbad = bad_plugin\n")
     (package / "bad_plugin.py").write_text(
         "from pipeline.plugins import hookimpl\n\n"
-        "@hookimpl\ndef after_stage(stage):\n    raise RuntimeError('no')\n\n"
+        "@hookimpl\ndef conclude(visits):\n    raise RuntimeError('no')\n\n"
         "@hookimpl\ndef on_event(event):\n    raise RuntimeError('neither')\n"
     )
     write(tmp_path, REVIEW_LOOP)
@@ -764,7 +765,7 @@ def test_a_plugin_that_raises_pauses_the_run_and_a_listener_does_not(awf: Awf, t
     assert [(event["plugin"], event["hook"]) for event in failures] == [("bad", "on_event")]
     ended = result(done)
     assert (done.returncode, ended["status"], ended["path"]) == (3, "paused", [])
-    assert all(part in ended["reason"] for part in ('"bad"', "after_stage", "RuntimeError: no"))
+    assert all(part in ended["reason"] for part in ('"bad"', "conclude", "RuntimeError: no"))
 
 
 def test_a_plugin_with_a_wrong_hook_is_named(tmp_path: Path) -> None:
@@ -776,7 +777,7 @@ def test_a_plugin_with_a_wrong_hook_is_named(tmp_path: Path) -> None:
         "@hookimpl\ndef {name}({argument}): ...\n"
         "plugin.{name} = {name}\nPluginManager(lambda: 0.0).register(plugin, 'mine')\n"
     )
-    for name, argument, words in (("after_stag", "stage", "after_stag"), ("after_stage", "stge", "stge")):
+    for name, argument, words in (("conclud", "visits", "conclud"), ("conclude", "vsits", "vsits")):
         done = subprocess.run(
             [sys.executable, "-c", code.format(name=name, argument=argument)],
             cwd=tmp_path,

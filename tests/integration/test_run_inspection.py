@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 from tests.integration.conftest import COMMAND, Awf
+from tests.integration.forking import ForkServer
 from tests.integration.screen import run_on_screen, run_until, shown
 
 from pipeline.cli.main import COMMANDS
@@ -69,22 +71,36 @@ workflow "Slow" {
 """
 
 
+def write_files(folder: Path) -> Path:
+    """Write workflows and a script into a directory."""
+    (folder / "look.awf.kdl").write_text(WORKFLOW)
+    (folder / "slow.awf.kdl").write_text(SLOW)
+    (folder / "script.json").write_text(json.dumps(SCRIPT))
+    (folder / "answers.json").write_text('{"ask": ["yes"]}')
+    return folder
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A directory with a workflow and a script for it."""
-    (tmp_path / "look.awf.kdl").write_text(WORKFLOW)
-    (tmp_path / "slow.awf.kdl").write_text(SLOW)
-    (tmp_path / "script.json").write_text(json.dumps(SCRIPT))
-    (tmp_path / "answers.json").write_text('{"ask": ["yes"]}')
-    return tmp_path
+    return write_files(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory, server: ForkServer) -> Path:
+    """A directory with a run that failed a check once, then waited for a person, and is done."""
+    folder = write_files(tmp_path_factory.mktemp("done"))
+    given = ("look.awf.kdl", "--run-id", "r1", "--script", "script.json", "--answers", "answers.json")
+    started = server.run("run", *given, cwd=folder, env={"PATH": os.environ["PATH"], "HOME": str(folder)})
+    assert started.returncode == 0, started.stderr
+    assert (folder / "passed").exists()
+    return folder
 
 
 @pytest.fixture
-def run(project: Path, awf: Awf) -> str:
-    """A run that failed a check once, then waited for a person, and is done."""
-    started = awf("run", "look.awf.kdl", "--run-id", "r1", "--script", "script.json", "--answers", "answers.json")
-    assert started.returncode == 0, started.stderr
-    assert (project / "passed").exists()
+def run(project: Path, done: Path) -> str:
+    """That run, in a directory of its own."""
+    shutil.copytree(done, project, dirs_exist_ok=True)
     return "r1"
 
 

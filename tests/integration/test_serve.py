@@ -87,8 +87,9 @@ def test_a_walk_through_in_the_browser(tmp_path: Path, awf: Awf) -> None:
             assert f"Finding {number} of 3" in asked
             assert browser.post(walk, data={"key": key, "number": str(number)}, headers=ours).status_code == 303
         assert "2 accepted, not applied yet" in browser.get(walk).text
-    done = [json.loads(awf("findings", "show", str(number), "--json").stdout)["decisions"] for number in (1, 2, 3)]
-    assert sorted(made["action"] for one in done for made in one) == ["apply", "apply", "skip"]
+    told = [json.loads(awf("findings", "show", str(number), "--json").stdout)["history"] for number in (1, 2, 3)]
+    decided = [change["word"] for history in told for change in history if change["what"] == "decision"]
+    assert sorted(decided) == ["apply", "apply", "skip"]
 
 
 def test_a_taken_port_is_an_error(awf: Awf) -> None:

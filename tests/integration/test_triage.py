@@ -13,7 +13,8 @@ import pytest
 from tests.integration.conftest import COMMAND, Awf
 from tests.integration.screen import QUESTION, run_on_screen, shown
 
-from pipeline.findings.ledger import Ledger, LedgerStore
+from pipeline.findings.ledger import LedgerStore
+from pipeline.findings.model import Finding
 from pipeline.journal.sqlite import SqliteJournal
 
 WORKFLOW = """workflow "W" {
@@ -52,7 +53,15 @@ def item(title: str, line: int, **changes: Any) -> dict[str, Any]:
 
 def found(*items: dict[str, Any]) -> str:
     """A whole return."""
-    return json.dumps({"reviewer": "rev", "findings": list(items), "residual_risks": [], "testing_gaps": []})
+    return json.dumps(
+        {
+            "reviewer": "rev",
+            "findings": list(items),
+            "reviewed": ["a.py: read"],
+            "residual_risks": [],
+            "testing_gaps": [],
+        }
+    )
 
 
 THREE = found(item(TITLES[0], 2), item(TITLES[1], 4), item(TITLES[2], 6))
@@ -101,12 +110,12 @@ class Project:
         """What the fixer was given at its first visit."""
         return self.awf("prompt", "r", "fix", "--visit", "1").stdout
 
-    def ledger(self) -> Ledger:
+    def findings(self) -> list[Finding]:
         with closing(SqliteJournal(self.folder / ".awf")) as journal:
-            return LedgerStore(journal).ledger()
+            return list(LedgerStore(journal).ledger().findings.values())
 
     def decided(self) -> dict[int, list[str]]:
-        return {one.number: [made.action for made in one.decisions] for one in self.ledger() if one.decisions}
+        return {one.number: [made.word for made in one.decisions] for one in self.findings() if one.decisions}
 
 
 def listed(prompt: str) -> list[int]:
@@ -317,7 +326,7 @@ def test_auto_approve_accepts_what_is_recommended(project: Project) -> None:
     assert project.why("triage")["source"] == "override"
     assert project.decided()[1][0] == "apply"
     assert project.decided()[2][0] == "defer"
-    assert {made.by for one in project.ledger() for made in one.decisions} == {"orchestrator"}
+    assert {made.by for one in project.findings() for made in one.decisions} == {"orchestrator"}
     assert listed(project.prompt()) == [1]
 
 
@@ -406,7 +415,7 @@ def _rest(descriptor: int) -> bytes:
 
 
 def test_a_failure_in_prose_is_decided_on_like_any_finding(project: Project) -> None:
-    """0-02: a person is asked about it; accepted, it leads to the fix, which is given its text."""
+    """A person is asked about it; accepted, it leads to the fix, which is given its text."""
     body = """workflow "W" {
 version 2
 start "rev"

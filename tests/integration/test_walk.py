@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 from tests.integration.conftest import COMMAND, Awf
+from tests.integration.forking import ForkServer
 from tests.integration.screen import QUESTION, run_on_screen, shown
 from tests.unit.findings import reviews
 
@@ -34,18 +36,27 @@ def item(title: str, severity: str, line: int, **changes: Any) -> dict[str, Any]
     return reviews.item(line, **given) | changes
 
 
-@pytest.fixture
-def project(tmp_path: Path, awf: Awf) -> Path:
+@pytest.fixture(scope="module")
+def imported(tmp_path_factory: pytest.TempPathFactory, server: ForkServer) -> Path:
     """A directory with a ledger of three findings, and advice."""
-    (tmp_path / "cache.py").write_text("".join(f"line {number} of the cache\n" for number in range(1, 10)))
+    folder = tmp_path_factory.mktemp("imported")
+    (folder / "cache.py").write_text("".join(f"line {number} of the cache\n" for number in range(1, 10)))
     found = [
         item("Path traversal in loadUserFromCache", "P0", 2),
         item("Answers are kept forever", "P2", 4, suggested_fix=None, autofix_class="manual", owner="human"),
         item("Errors pass for \u202edata\x1b[31m", "P2", 6),
         item("Names are short", "P3", 8, autofix_class="advisory", owner="human", suggested_fix=None),
     ]
-    (tmp_path / "review.json").write_text(json.dumps(reviews.review(*found)))
-    assert awf("findings", "import", "review.json").returncode == 0
+    (folder / "review.json").write_text(json.dumps(reviews.review(*found)))
+    env = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    assert server.run("findings", "import", "review.json", cwd=folder, env=env).returncode == 0
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path, imported: Path) -> Path:
+    """The same in a directory of its own."""
+    shutil.copytree(imported, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
@@ -56,12 +67,10 @@ def answers(project: Path, *keys: str) -> tuple[str, str]:
 
 def decided(awf: Awf) -> dict[int, list[tuple[str, str]]]:
     """The decisions in the ledger, by the finding's number."""
-    told = json.loads(awf("findings", "list", "--state", "all", "--format", "json").stdout)
-    whole = {one["number"]: json.loads(awf("findings", "show", one["id"], "--json").stdout) for one in told}
+    found = json.loads(awf("findings", "export", "--format", "json").stdout)
+    made = {one["number"]: [said for said in one["history"] if said["what"] == "decision"] for one in found}
     return {
-        number: [(made["action"], made.get("ref", "")) for made in one["decisions"]]
-        for number, one in whole.items()
-        if one["decisions"]
+        number: [(said["word"], said["ref"]) for said in decisions] for number, decisions in made.items() if decisions
     }
 
 
@@ -103,7 +112,14 @@ def test_the_report_covers_every_reviewer(tmp_path: Path, awf: Awf) -> None:
         ' stage "two" kind="llm" findings="review" prompt="Look"\n stage "end" kind="exit"\n'
         ' transition from="one" to="two"\n transition from="two" to="end"\n}\n'
     )
-    risky = json.dumps({"findings": [], "residual_risks": ["Sums are rounded"], "testing_gaps": ["Nothing tests it"]})
+    risky = json.dumps(
+        {
+            "findings": [],
+            "reviewed": ["a.py: read"],
+            "residual_risks": ["Sums are rounded"],
+            "testing_gaps": ["Nothing tests it"],
+        }
+    )
     (tmp_path / "script.json").write_text(json.dumps({"one": risky}))
     assert awf("run", "w.awf.kdl", "--script", "script.json").returncode == 0
     coverage = json.loads(awf("findings", "walk", "--json").stdout)["coverage"]
@@ -160,24 +176,49 @@ def test_a_file_without_answers_is_refused(project: Path, awf: Awf, text: str) -
 
 
 def test_the_fixer_runs_once_after_the_last_answer(project: Path, awf: Awf) -> None:
-    """One run for all findings; what it fixed is claimed, and what it did not mention failed."""
+    """One run for all findings; what it fixed is claimed, and what it did not mention failed: exit code 1."""
     fixer = f'{sys.executable} -c "{FIXER}"'
-    done = awf("findings", "walk", "--fixer", fixer, *answers(project, "apply", "skip", "apply"))
+    done = awf("findings", "walk", "--json", "--fixer", fixer, *answers(project, "apply", "skip", "apply"))
     assert (project / "fixed").read_text() == "x"
-    assert done.returncode == 0, done.stderr
-    assert json.loads(awf("findings", "show", "1", "--json").stdout)["state"] == "fix_claimed"
-    assert json.loads(awf("findings", "show", "3", "--json").stdout)["state"] == "open"
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    assert (report["counts"]["applied"], report["counts"]["failed"]) == (1, 1)
+    assert [one["finding_id"] for one in report["failures"]] == [finding(awf, 3)["id"]]
+    assert (finding(awf, 1)["state"], finding(awf, 3)["state"]) == ("fix_claimed", "open")
+    again = awf("findings", "walk", "--fixer", f"{sys.executable} -c 1/0", *answers(project, "skip", "apply"))
+    assert again.returncode == 1
+    assert again.stdout.partition("**Failures**")[2].count(" — fix failed: ") == 1
 
 
 def test_safe_fixes_are_made_before_the_first_question(project: Path, awf: Awf) -> None:
-    """Nobody is asked about them."""
-    safe = item("Unused import", "P2", 9, autofix_class="safe_auto", owner="review-fixer")
-    (project / "safe.json").write_text(json.dumps(reviews.review(safe, reviewer="style")))
+    """Nobody is asked about them. One that failed is in the report and in the exit code, even if nothing is asked."""
+    safe = [item(f"Unused import {number}", "P2", number, autofix_class="safe_auto") for number in (7, 9)]
+    (project / "safe.json").write_text(json.dumps(reviews.review(*safe, reviewer="style")))
     assert awf("findings", "import", "safe.json").returncode == 0
     fixer = f"{sys.executable} -c \"print('[FINDING 5: fixed]')\""
     done = awf("findings", "walk", "--json", "--fixer", fixer, *answers(project, "skip", "skip", "skip"))
-    assert len(json.loads(done.stdout)["findings"]) == 3
-    assert json.loads(awf("findings", "show", "5", "--json").stdout)["state"] == "fix_claimed"
+    report = json.loads(done.stdout)
+    assert (done.returncode, len(report["findings"]), report["not_asked"]["safe_auto"]) == (1, 3, 1)
+    assert [one["finding_id"] for one in report["failures"]] == [finding(awf, 6)["id"]]
+    assert (finding(awf, 5)["state"], finding(awf, 6)["state"]) == ("fix_claimed", "open")
+    none_asked = awf("findings", "walk", "--fixer", fixer, "--file", "other/", *answers(project))
+    assert (none_asked.returncode, none_asked.stdout.count("— fix failed: ")) == (1, 1)
+    fixer = fixer.replace("5", "6")
+    stopped = awf("findings", "walk", "--fixer", fixer)  # the input ends before everything is decided
+    assert (stopped.returncode, finding(awf, 6)["state"]) == (2, "fix_claimed")
+    assert "nothing was recorded" not in stopped.stderr
+    assert awf("findings", "walk", "--fixer", fixer, "--file", "other/", *answers(project)).returncode == 0
+
+
+def finding(awf: Awf, number: int) -> dict[str, Any]:
+    """Everything that is known about a finding."""
+    record: dict[str, Any] = json.loads(awf("findings", "show", str(number), "--json").stdout)
+    return record
+
+
+def said(record: dict[str, Any], what: str) -> list[tuple[str, str]]:
+    """Who said what of a kind about a finding, in their roles."""
+    return [(change["word"], change["by"]) for change in record["history"] if change["what"] == what]
 
 
 def scripted(project: Path, **said: list[str]) -> tuple[str, str]:
@@ -187,11 +228,11 @@ def scripted(project: Path, **said: list[str]) -> tuple[str, str]:
 
 def test_findings_are_validated_before_all_are_applied(project: Path, awf: Awf) -> None:
     """What the validator refuses is dropped; a severe one without an answer stays, and the report says so."""
-    said = scripted(
+    script = scripted(
         project,
         validate=["I cannot tell.", '{"validated": false, "reason": "the caller checks"}', '{"validated": true}'],
     )
-    done = awf("findings", "walk", "--json", "--validate", *said, *answers(project, "rest", "proceed"))
+    done = awf("findings", "walk", "--json", "--validate", *script, *answers(project, "rest", "proceed"))
     report = json.loads(done.stdout)
     assert {one["number"]: one["action"] for one in report["findings"]} == {1: "accepted", 2: "dropped", 3: "accepted"}
     assert [one["number"] for one in report["findings"] if "not validated" in one["note"]] == [1]
@@ -206,9 +247,9 @@ def test_at_most_fifteen_findings_are_validated(project: Path, awf: Awf) -> None
     far_apart = [item(f"Defect number {n}", "P2", 4 * n, file="many.txt", evidence=["x"]) for n in range(1, 21)]
     (project / "many.json").write_text(json.dumps(reviews.review(*far_apart, reviewer="many")))
     assert awf("findings", "import", "many.json").returncode == 0
-    said = scripted(project, validate=['{"validated": true}'])
+    script = scripted(project, validate=['{"validated": true}'])
     done = awf(
-        *("findings", "walk", "--json", "--validate", "--file", "many.txt", *said),
+        *("findings", "walk", "--json", "--validate", "--file", "many.txt", *script),
         *answers(project, "rest", "proceed"),
     )
     report = json.loads(done.stdout)
@@ -233,23 +274,22 @@ def test_safe_fixes_are_made_by_the_fix_command(project: Path, awf: Awf) -> None
     awf("findings", "walk", *answers(project, "skip", "skip", "skip"))
     done = awf("findings", "fix", "--json", *scripted(project, fix=["[FINDING 5: fixed]"]))
     assert (done.returncode, json.loads(done.stdout)["counts"]["applied"]) == (0, 1), done.stderr
-    record = json.loads(awf("findings", "show", "5", "--json").stdout)
-    assert (record["state"], record["decisions"][0]["by"]) == ("fix_claimed", "orchestrator")
+    record = finding(awf, 5)
+    assert (record["state"], said(record, "decision")) == ("fix_claimed", [("apply", "orchestrator")])
 
 
 def test_what_was_accepted_is_fixed_later(project: Path, awf: Awf) -> None:
     """One agent gets all accepted findings; what it fixed is claimed, what it does not mention is an attempt."""
     walked = awf("findings", "walk", *answers(project, "apply", "skip", "apply"))
     assert "2 accepted, not applied yet; apply them with: awf findings fix" in walked.stdout
-    said = scripted(project, fix=["[FINDING 1: fixed]"])
-    done = awf("findings", "fix", "--json", *said)
+    done = awf("findings", "fix", "--json", *scripted(project, fix=["[FINDING 1: fixed]"]))
     assert done.returncode == 1, done.stderr
     report = json.loads(done.stdout)
     assert (report["counts"]["applied"], report["counts"]["failed"]) == (1, 1)
     assert [one["reason"] for one in report["failures"]] == ["the fixer did not mention it"]
-    records = {number: json.loads(awf("findings", "show", str(number), "--json").stdout) for number in (1, 2, 3)}
+    records = {number: finding(awf, number) for number in (1, 2, 3)}
     assert {number: one["state"] for number, one in records.items()} == {1: "fix_claimed", 2: "open", 3: "open"}
-    assert [one["outcome"] for one in records[3]["attempts"]] == ["not_fixed"]
+    assert said(records[3], "claim") == [("not_fixed", "finish-task")]
     (prompt,) = (project / ".awf" / "fixes").glob("*/all/question.md")
     assert re.findall(r"^- #(\d+) ", prompt.read_text(), re.MULTILINE) == ["1", "3"]
 
@@ -275,7 +315,13 @@ def test_without_a_review_the_verdict_is_not_ready(tmp_path: Path, awf: Awf) -> 
     """Nothing is called resolved unless something was reviewed."""
     assert json.loads(awf("findings", "walk", "--json").stdout)["verdict"] == "Not ready"
     assert not (tmp_path / ".awf").exists()
-    clean = {"reviewer": "security", "findings": [], "residual_risks": [], "testing_gaps": []}
+    clean = {
+        "reviewer": "security",
+        "findings": [],
+        "reviewed": ["a.py: read"],
+        "residual_risks": [],
+        "testing_gaps": [],
+    }
     (tmp_path / "clean.json").write_text(json.dumps(clean))
     assert awf("findings", "import", "clean.json").returncode == 0
     assert json.loads(awf("findings", "walk", "--json").stdout)["verdict"] == "Ready to merge"

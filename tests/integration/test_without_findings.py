@@ -4,11 +4,12 @@ import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from unittest import mock
 
 import pytest
 
-import pipeline.engine
+from pipeline import backends, engine, handlers, journal, plugins, summary
 from pipeline.app import runs
 from pipeline.app.catalog import Catalog
 from pipeline.app.check import check
@@ -16,6 +17,7 @@ from pipeline.app.store import load_state
 from pipeline.app.wiring import Runtime
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError
+from pipeline.findings.keys import OWNED, ReviewKey
 from pipeline.journal.memory import MemoryJournal
 from pipeline.plugins.manager import PluginManager
 
@@ -126,5 +128,15 @@ def test_a_report_that_no_plugin_reads_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("word", ["finding", "verdict", "triage", "stall"])
 def test_the_engine_does_not_mention_findings(word: str) -> None:
     """Neither a key, nor a branch, nor a comment: all it knows of them comes through hooks."""
-    (folder,) = pipeline.engine.__path__
+    (folder,) = engine.__path__
     assert [path.name for path in Path(folder).glob("*.py") if word in path.read_text().lower()] == []
+
+
+@pytest.mark.parametrize("name", [*OWNED.context_keys, *OWNED.files, ReviewKey.VERDICT, ReviewKey.NOTES])
+@pytest.mark.parametrize(
+    "package", [backends, engine, handlers, journal, plugins, summary], ids=lambda one: one.__name__
+)
+def test_no_other_package_knows_the_keys_and_files_of_the_plugin(package: ModuleType, name: str) -> None:
+    """The plugin declares them, and others ask it."""
+    (folder,) = package.__path__
+    assert [path.name for path in Path(folder).rglob("*.py") if f'"{name}' in path.read_text()] == []

@@ -11,15 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipeline.findings.events import FieldsEdited, FindingRaised, Pass, PassRecorded
+from pipeline.findings.events import FindingChanged, FindingRaised, Pass, PassRecorded
+from pipeline.findings.formats.view_edits import ViewEdits
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, FindingId, PassId
-from pipeline.findings.reviews import review_id
+from pipeline.findings.model import Actor, Change, Finding, FindingId, FindingState, PassId, What
+from pipeline.findings.reviews import review
 from pipeline.findings.views.records import RecordDirectory
 from pipeline.findings.views.stamps import Stamps
 from pipeline.findings.views.verdict_file import ABORT, VerdictFile
 
-AT = "2026-06-01T00:00:00Z"
+AT, LATER = "2026-06-01T00:00:00Z", "2026-06-02T00:00:00Z"
 CALLS = ("open", "fsync", "link", "mkdir", "replace", "rename", "unlink", "close", "sync")
 
 
@@ -32,6 +33,7 @@ def a_finding(number: int, **fields: Any) -> Finding:
         "severity": "high",
         "confidence": {"value": 75},
         "locations": [{"path": f"{number}.py", "start": 1}],
+        "reviewer": "qa",
         "pass_id": "REV-1-abc",
         "created_at": AT,
         "updated_at": AT,
@@ -56,7 +58,7 @@ def die_at(number: int) -> None:
         setattr(os, name, counted(getattr(os, name)))
 
 
-def killed(number: int, write: Callable[[], None]) -> bool:
+def killed(number: int, write: Callable[[], object]) -> bool:
     """Write in a process that dies at its n-th call; whether it did."""
     child = os.fork()
     if child == 0:
@@ -74,7 +76,7 @@ def whole(folder: Path) -> dict[str, Any]:
 
 def ledger_of(number: int, *found: Finding) -> tuple[Ledger, Pass]:
     """A pass that found this."""
-    passed = Pass(id=PassId(f"REV-{number}-abc"), started_at=AT)
+    passed = Pass(id=PassId(f"REV-{number}-abc"), started_at=AT, review=f"{number:08x}")
     raised = [FindingRaised(at=AT, finding=finding) for finding in found]
     return Ledger([PassRecorded(at=AT, assessment=passed), *raised]), passed
 
@@ -86,27 +88,30 @@ def workspace(root: Path) -> int:
         place = root / str(deaths)
         (place / ".wystack").mkdir(parents=True)
         (place / "store").mkdir()
-        old, _ = ledger_of(1, *(a_finding(number) for number in range(4)))
-        new, _ = ledger_of(1, *(a_finding(number) for number in range(6)))
+        old = ledger_of(4, *(a_finding(number) for number in range(4)))
+        new = ledger_of(6, *(a_finding(number) for number in range(6)))
+        again = Change(at=LATER, what=What.SEEN, who="qa", by=Actor.ORCHESTRATOR)
         for number in range(6):
             id = FindingId(f"fnd_{number:08x}")
-            new.apply(FieldsEdited(at="2026-06-02T00:00:00Z", id=id, by="user", changes={"title": "new"}))
+            new[0].apply(FindingChanged(id=id, change=again, fields={"title": "new"}))
 
-        def write(ledger: Ledger = new, place: Path = place) -> None:
+        def write(known: tuple[Ledger, Pass] = new, place: Path = place) -> ViewEdits:
+            ledger, passed = known
             stamps = Stamps(place / "store", place)
             records = RecordDirectory(place, stamps)
-            records.write_findings(ledger, AT, "file")
+            edits = records.read_edits(ledger, LATER, "file")
+            records.restore_passes()
+            records.write_pass(review(ledger, passed), passed)
+            records.write_findings(ledger)
             stamps.save()
-            records.write_pass({"id": f"REV-{len(ledger.findings)}-abc", "finding_ids": []})
+            return edits
 
         write(old)
         if not killed(deaths + 1, write):
             return deaths
         for file in whole(place / ".wystack").values():
             assert file.get("title", "t") in ("t", "new"), file
-        edits = RecordDirectory(place, Stamps(place / "store", place)).read_edits(new, AT, "file")
-        assert (edits.events, edits.notes, edits.problems) == ((), (), ()), edits
-        write()
+        assert write() == ViewEdits()
         there = whole(place / ".wystack")
         assert sum(file.get("title") == "new" for file in there.values()) == 6, there
         passes = sorted(name for name in there if "reviews" in name)
@@ -118,16 +123,26 @@ def verdict_file(root: Path) -> int:
     """Killed while a full review takes the place of an aborted one."""
     deaths = 0
     first = ledger_of(1, a_finding(1, severity="critical", system_breaking=True))
-    second = ledger_of(2, a_finding(2))
-    old, new = (review_id(passed) for _, passed in (first, second))
+    second = first[0].copy(), Pass(id=PassId("REV-2-abc"), started_at=LATER, review="00000002")
+    fixed = Change(at=LATER, what=What.TRIAGE, who="anna", by=Actor.USER, state=FindingState.VERIFIED_FIXED)
+    for event in (
+        FindingChanged(id=FindingId("fnd_00000001"), change=fixed),
+        PassRecorded(at=LATER, assessment=second[1]),
+        FindingRaised(at=LATER, finding=a_finding(2, pass_id=second[1].id)),
+    ):
+        second[0].apply(event)
+    old, new = (passed.review for _, passed in (first, second))
     while True:
         place = root / str(deaths)
         (place / "store").mkdir(parents=True)
 
-        def write(review: tuple[Ledger, Pass] = second, place: Path = place) -> None:
+        def write(known: tuple[Ledger, Pass] = second, place: Path = place) -> ViewEdits:
             stamps = Stamps(place / "store", place)
-            VerdictFile(place, stamps).write(*review, AT)
+            verdict = VerdictFile(place, stamps)
+            edits = verdict.read_edits(known[0], LATER, "file")
+            verdict.write(*known)
             stamps.save()
+            return edits
 
         write(first)
         if not killed(deaths + 1, write):
@@ -135,9 +150,7 @@ def verdict_file(root: Path) -> int:
         latest = whole(place / ".code-review")["review-latest.json"]
         assert latest["reviewId"] in (old, new), latest
         assert latest["verdict"] != "ABORT" or (place / ".code-review" / ABORT).exists()
-        edits = VerdictFile(place, Stamps(place / "store", place)).read_edits(second[0], AT, "file")
-        assert (edits.events, edits.notes, edits.problems) == ((), (), ()), edits
-        write()
+        assert write() == ViewEdits()
         there = {name: one["reviewId"] for name, one in whole(place / ".code-review").items()}
         assert there == {"review-latest.json": new, f"review-{old}.json": old}, there
         assert not (place / ".code-review" / ABORT).exists()

@@ -133,6 +133,18 @@ def test_the_content_is_durable_before_it_has_its_name(tmp_path: Path, monkeypat
     assert calls == ["fsync", "name", "fsync"]
 
 
+def test_what_can_be_computed_again_is_not_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without `sync` a file is replaced whole, and nobody waits for the disk."""
+    calls: list[int] = []
+    monkeypatch.setattr(os, "fsync", calls.append)
+    path = tmp_path / "a.json"
+    path.write_bytes(b"old")
+    files.write_file(path, b"new", sync=False)
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+    assert not calls
+
+
 def test_a_path_is_inside_when_its_links_are_followed(tmp_path: Path) -> None:
     """000-37: a link that leads out is seen."""
     root = tmp_path / "repo"

@@ -10,8 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pipeline.engine.context import Append, Delete, Discard, Operation, Set
-from pipeline.engine.driver import redact_operation, redact_outcome
+from pipeline.engine.driver import redact_conclusion, redact_outcome
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
+from pipeline.engine.ports import Conclusion
 from pipeline.redaction import (
     PATTERNS_ONLY,
     Redactor,
@@ -243,8 +244,7 @@ def test_only_the_failure_may_hold_a_secret() -> None:
 )
 def test_operations_are_redacted(operation: Operation, clean: Operation) -> None:
     """Whatever would come into the context."""
-    result = redact_operation(REDACTOR, operation)
-    assert result == clean
+    assert redact_conclusion(REDACTOR, Conclusion(operations=[operation])).operations == [clean]
 
 
 @given(st.integers(0, 60))

@@ -5,33 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.app.source_file import read_source
 from pipeline.errors import AwfError
-from pipeline.findings.git import is_top
-from pipeline.language.diagnostics import RuleHit
-from pipeline.language.reader import MAX_BYTES, TOO_LARGE, UNREADABLE_FILE, WorkflowDraft, parse_workflow
-from pipeline.language.source import START, SourceText, Span, decode
+from pipeline.files import repository_root
+from pipeline.language.reader import UNREADABLE_FILE, WorkflowDraft, parse_workflow
+from pipeline.language.source import START, SourceText
 from pipeline.text import did_you_mean
 
 SUFFIX = ".awf.kdl"
 _NEVER_SEARCHED = frozenset({".git", ".hg", ".venv", "venv", "node_modules", "__pycache__"})
-
-
-def read_source(path: Path, name: str) -> tuple[SourceText, list[RuleHit]]:
-    """The text of a file, or why it has none: too large, binary, or not UTF-8. Raises OSError."""
-    with path.open("rb") as file:
-        data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        return SourceText(name, ""), [TOO_LARGE.hit(START, f'"{name}" is too large; the limit is 1 MiB', "split it up")]
-    if b"\0" in data:
-        return SourceText(name, ""), [UNREADABLE_FILE.hit(START, f'"{name}" is a binary file')]
-    try:
-        return decode(name, data), []
-    except UnicodeDecodeError as error:
-        before = decode(name, data[: error.start]).text
-        source = SourceText(name, before + "\N{REPLACEMENT CHARACTER}")
-        message = f"invalid UTF-8: byte 0x{data[error.start]:02x}"
-        span = Span(len(before), len(before) + 1)
-        return source, [UNREADABLE_FILE.hit(span, message, "save the file as UTF-8")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +128,3 @@ class Catalog:
 def is_path(reference: str) -> bool:
     """Whether a reference is a path rather than a name."""
     return "/" in reference or reference.endswith(".kdl")
-
-
-def repository_root(directory: Path) -> Path | None:
-    """The root of the git repository or worktree around a directory; None outside of one."""
-    return next(filter(is_top, (directory, *directory.parents)), None)

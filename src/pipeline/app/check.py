@@ -103,7 +103,7 @@ def installed_rules() -> tuple[Rule, ...]:
 
     plugins = PluginManager(time.time)
     plugins.load_installed()
-    return plugins.workflow_rules()
+    return tuple(plugins.collect("workflow_rules"))
 
 
 def _run_plugin_rule(rule: Rule, workflow: Workflow) -> list[RuleHit]:

@@ -6,7 +6,7 @@ import platform
 import sqlite3
 import tempfile
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -42,7 +42,7 @@ _NOT_LOADED = {  # what an agent does not get of a project's own instructions
 EXTRAS = {  # optional dependencies, and the modules that come with them
     "api": ("pydantic_ai",),
     "cluster": ("obstore", "temporalio"),
-    "web": ("jinja2", "sse_starlette", "starlette", "uvicorn"),
+    "web": ("sse_starlette", "starlette", "uvicorn"),
 }
 
 
@@ -141,14 +141,14 @@ class Doctor:
         store: Path,
         processes: Processes,
         cache: Path | None,  # of what programs say about themselves
-        plugins: Mapping[str, Backend],
+        plugins: Sequence[Backend],
     ) -> None:
         self.settings = settings
         self._environ = environ
         self._store = store
         self._processes = processes
         self._cache = cache
-        self._plugins = plugins
+        self._plugins = {backend.name for backend in plugins}
         self._redactor = redactor_of(environ)
         self._selector = BackendSelector({}, processes, plugins, settings, environ)
         try:

@@ -13,6 +13,7 @@ from pipeline.engine.records import (
     AnyRecord,
     AttemptFailed,
     BranchCompleted,
+    BranchResult,
     RunCancelled,
     RunCreated,
     RunFailed,
@@ -31,7 +32,7 @@ from pipeline.text import did_you_mean
 
 if TYPE_CHECKING:
     from pipeline.findings.ledger import Ledger
-    from pipeline.findings.model import Finding
+    from pipeline.findings.reviews import Review
     from pipeline.findings.rounds import Round
 
 
@@ -210,8 +211,7 @@ class HistoryBuilder:
                 self._end_attempt(record, record.branch, record.branch_visit, number, AttemptEnd.DONE)
             case VisitCompleted():
                 self._end_attempt(record, record.stage, record.visit, record.attempt, AttemptEnd.DONE)
-                branches = [(branch.stage, branch.visit) for branch in record.branches]
-                self._timeline += [self._open.pop(key, VisitRecord(*key, self._at)) for key in branches]
+                self._timeline += [self._joined(branch) for branch in record.branches]
                 visit = self._open.pop((record.stage, record.visit))
                 self._timeline.append(replace(visit, chosen=record.chosen, option=record.option))
             case RunResumed():
@@ -242,8 +242,19 @@ class HistoryBuilder:
     def _with_attempt(self, stage: str, visit: int, attempt: AttemptRecord, began: float = inf) -> VisitRecord:
         # The last record may be that of another branch, written while this one ran: `began` can be earlier.
         found = self._open.get((stage, visit)) or VisitRecord(stage, visit, min(self._at, began))
-        current = self._state.cursor.stage
-        return replace(found, attempts=(*found.attempts, attempt), within=current if stage != current else "")
+        current, earlier = self._state.cursor.stage, found.attempts
+        if earlier and earlier[-1].number == attempt.number:  # a branch was done, and is an error after all
+            attempt = replace(attempt, seq=earlier[-1].seq)  # which the prompt is attached to
+            earlier = earlier[:-1]
+        return replace(found, attempts=(*earlier, attempt), within=current if stage != current else "")
+
+    def _joined(self, branch: BranchResult) -> VisitRecord:
+        """The visit of a branch with its final outcome, which plugins may have amended."""
+        visit = self._open.pop((branch.stage, branch.visit), VisitRecord(branch.stage, branch.visit, self._at))
+        if not visit.attempts:
+            return visit
+        last = replace(visit.attempts[-1], outcome=branch.outcome)
+        return replace(visit, attempts=(*visit.attempts[:-1], last))
 
     def _unfinished(self, end: AttemptEnd, now: float) -> dict[tuple[str, int], VisitRecord]:
         """The open visits; the running attempts end like this, or as cancelled if the run was."""
@@ -282,7 +293,7 @@ def _note_text(record: AnyRecord) -> str:
         case RunFailed():
             return f"failed: {record.reason}"
         case RunWaiting():
-            return f'waiting: stage "{record.stage}" asks a person'
+            return ": ".join(filter(None, (f'waiting: stage "{record.stage}" asks a person', record.reason)))
         case WorkflowAdopted():
             return f"adopted {record.file}"
         case _:
@@ -342,7 +353,7 @@ def find_artifacts(
 
 
 def read_ledger(journal: Journal) -> "Ledger | None":
-    """The findings of a journal; None when it has none."""
+    """Return the findings of a journal; None when it has none."""
     if next(journal.ledger(), None) is None:
         return None
     from pipeline.findings.ledger import LedgerStore  # noqa: PLC0415 - takes 40 ms, and most runs have no findings
@@ -350,28 +361,18 @@ def read_ledger(journal: Journal) -> "Ledger | None":
     return LedgerStore(journal).ledger()
 
 
-def read_open_findings(journal: Journal, run_id: str) -> "list[Finding]":
-    """The open findings of a run."""
+def read_review(journal: Journal, run_id: str) -> "Review | None":
+    """Return what is known about the target of a run; None for a run without reviews."""
     ledger = read_ledger(journal)
     if ledger is None:
-        return []
-    from pipeline.findings.ledger import open_findings  # noqa: PLC0415 - as above
+        return None
+    from pipeline.findings.reviews import review_of_run  # noqa: PLC0415 - as above
 
-    return open_findings(ledger, run_id)
-
-
-def read_filtered(journal: Journal, run_id: str) -> int:
-    """How many items of a run's last reviews the gate filtered or demoted."""
-    ledger = read_ledger(journal)
-    if ledger is None:
-        return 0
-    from pipeline.findings.ledger import hidden_items  # noqa: PLC0415 - as above
-
-    return len(hidden_items(ledger, run_id))
+    return review_of_run(ledger, run_id)
 
 
 def read_rounds(journal: Journal, run_id: str) -> "list[Round]":
-    """The review rounds of a run; empty for a run without findings."""
+    """Return the review rounds of a run; none for a run without findings."""
     ledger = read_ledger(journal)
     if ledger is None:
         return []

@@ -22,16 +22,16 @@ from pipeline.engine.records import (
 )
 from pipeline.engine.state import RunStatus, State, apply
 from pipeline.errors import AwfError
-from pipeline.findings.plugin import ReviewKey
+from pipeline.findings.keys import ReviewKey
 from pipeline.language.model import HumanStage, LlmStage, ToolStage, write_duration
 
 if TYPE_CHECKING:
-    from pipeline.findings.model import Finding
+    from pipeline.findings.lines import Line
+    from pipeline.findings.reviews import Review
 
 INTERRUPTED = "interrupted"  # recorded as running, but no process drives it
 UNKNOWN = "unknown"  # recorded as running, and whether a process drives it cannot be determined now
 UNPRICED = "unpriced"  # the option of a run that lists the agents whose cost is unknown
-NOTES = "review.notes"  # where the findings plugin keeps what it restored in view files
 
 IsDriven = Callable[[str], bool | None]  # whether a process drives a run; None when nobody can tell
 
@@ -72,7 +72,7 @@ class RunSummary:
     visit: int = 0
     visits: int = 0
     reports: int = 0  # open ones: entries of `review.findings`
-    findings: int = 0  # open ones of this run, in the ledger
+    findings: int = 0  # open lines of work about what it reviews
     cost_usd: float = 0.0
     until: float | None = None  # when a used-up quota resets
 
@@ -120,7 +120,8 @@ class RunOverview(RunSummary):
     stages: tuple[StageTotals, ...] = ()
     errors: tuple[ErroredStage, ...] = ()  # of stages that have not run again since
     open_reports: tuple[dict[str, Any], ...] = ()  # stage, iteration and reason
-    open_findings: tuple[dict[str, Any], ...] = ()  # id, number, title, state, severity, file and line
+    verdict: str = ""  # on what it reviews, in one line; empty without a review
+    open_findings: tuple[dict[str, Any], ...] = ()  # the open lines of work, as in lists of findings
     filtered: int = 0  # items that the gate filtered or demoted
     notes: tuple[dict[str, Any], ...] = ()  # what was restored in view files, newest last: stage, visit, at and note
     tokens: int = 0
@@ -132,7 +133,7 @@ class RunOverview(RunSummary):
 
 
 def summarize(history: RunHistory, findings: int = 0) -> RunSummary:
-    """A run in one line, as recorded; `findings` is the number of those that are open."""
+    """Return a run in one line, as recorded; `findings` is the number of open lines of work."""
     state = history.state
     return RunSummary(
         run_id=state.run_id,
@@ -145,7 +146,7 @@ def summarize(history: RunHistory, findings: int = 0) -> RunSummary:
         stage=state.cursor.stage,
         visit=state.cursor.visit,
         visits=state.stages_run,
-        reports=len(state.context.list_at(ReviewKey.REPORTS)),
+        reports=len(open_reports(state)),
         findings=findings,
         cost_usd=round(state.cost_usd, 6),
         until=state.until,
@@ -191,22 +192,21 @@ def running_status(*, driven: bool | None) -> str:
     return UNKNOWN if driven is None else str(RunStatus.RUNNING) if driven else INTERRUPTED
 
 
-def overview_of(
-    history: RunHistory, findings: "Sequence[Finding]", filtered: int, *, driven: bool | None
-) -> RunOverview:
-    """A run on one screen with its open findings; `driven` says whether a process drives it, None that nobody knows."""
+def overview_of(history: RunHistory, review: "Review | None", *, driven: bool | None) -> RunOverview:
+    """Return a run on one screen with its review; `driven` says whether a process drives it, None that nobody knows."""
     state = history.state
     succeeded = state.status is RunStatus.SUCCESS
     gate = None if state.status.final else next_question(state)
     workspace = state.workspace
     return RunOverview(
-        **vars(summarize(history, len(findings)).resolve_status(lambda _: driven)),
+        **vars(summarize(history, len(review.open) if review else 0).resolve_status(lambda _: driven)),
         limits=tuple(_limits(state)),
         stages=tuple(history.stage_totals()),
         errors=() if succeeded else tuple(_errors(history)),
-        open_reports=tuple(_report_fields(report) for report in state.context.list_at(ReviewKey.REPORTS)),
-        open_findings=tuple(map(_finding_fields, findings)),
-        filtered=filtered,
+        open_reports=tuple(_report_fields(report) for report in open_reports(state)),
+        verdict=review.headline if review else "",
+        open_findings=tuple(map(_line_fields, review.open)) if review else (),
+        filtered=review.filtered if review else 0,
         notes=view_notes(state),
         tokens=state.tokens,
         workspace=f"{workspace.path} on {workspace.branch} at {workspace.commit[:12]}" if workspace else "",
@@ -244,6 +244,11 @@ def _errors(history: RunHistory) -> Iterator[ErroredStage]:
             )
 
 
+def open_reports(state: State) -> Sequence[Any]:
+    """Return the open reports of a run."""
+    return state.context.list_at(ReviewKey.REPORTS)
+
+
 def _report_fields(report: Any) -> dict[str, Any]:
     """The fields of a report that are shown; anyone may have written to the list, so nothing is taken for granted."""
     fields = report if isinstance(report, dict) else {}
@@ -251,17 +256,10 @@ def _report_fields(report: Any) -> dict[str, Any]:
     return {"stage": fields.get("stageId", ""), "iteration": fields.get("iteration"), "reason": reason}
 
 
-def _finding_fields(finding: "Finding") -> dict[str, Any]:
-    place = finding.location
-    return {
-        "id": finding.id,
-        "number": finding.number,
-        "title": finding.title,
-        "state": str(finding.state),
-        "severity": str(finding.severity),
-        "file": place.path if place else None,
-        "line": place.start if place else None,
-    }
+def _line_fields(line: "Line") -> dict[str, Any]:
+    from pipeline.app.findings.queries import line_row  # noqa: PLC0415 - most runs have no findings
+
+    return line_row(line)
 
 
 def view_notes(state: State) -> tuple[dict[str, Any], ...]:
@@ -271,7 +269,7 @@ def view_notes(state: State) -> tuple[dict[str, Any], ...]:
             **{name: str(note.get(name, "")) for name in ("stage", "at", "note")},
             "visit": note["visit"] if isinstance(note.get("visit"), int) else 0,
         }
-        for note in state.context.list_at(NOTES)
+        for note in state.context.list_at(ReviewKey.NOTES)
         if isinstance(note, dict)
     )
 

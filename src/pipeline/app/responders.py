@@ -1,4 +1,4 @@
-"""Who answers a human stage: the mailbox, a file of answers, automatic approval, or a person at the terminal."""
+"""The mailbox as one who answers human stages, alone or beside a person at the terminal; and files of answers."""
 
 import asyncio
 import json
@@ -12,7 +12,7 @@ from pipeline.engine.driver import Driver
 from pipeline.engine.outcome import StatusSource
 from pipeline.engine.ports import HumanAnswer, JournalError, Mailbox
 from pipeline.errors import AwfError
-from pipeline.handlers.human import HumanQuestion, HumanReply, Responder
+from pipeline.handlers.questions import Question, Reply, Responder, Silent
 from pipeline.language.model import HumanStage, Workflow
 from pipeline.redaction import Redactor
 from pipeline.text import did_you_mean
@@ -36,7 +36,7 @@ async def poll(read: Callable[[], T | None], interval: float = POLL_INTERVAL) ->
         await asyncio.sleep(interval)
 
 
-class MailboxResponder:
+class MailboxResponder(Silent):
     """Answers with what `awf answer` or the dashboard left for this visit.
 
     An answer stays in the mailbox: what makes it count is the record of the visit.
@@ -45,49 +45,13 @@ class MailboxResponder:
     def __init__(self, mailbox: Mailbox) -> None:
         self._mailbox = mailbox
 
-    async def ask(self, question: HumanQuestion) -> HumanReply | None:
+    async def ask(self, question: Question) -> Reply | None:
         return self.read(question)
 
-    def read(self, question: HumanQuestion) -> HumanReply | None:
+    def read(self, question: Question) -> Reply | None:
         """The answer left for a visit, unless a changed workflow no longer accepts it."""
         answer = self._mailbox.answer(question.run_id, question.stage, question.visit)
         return _to_reply(answer) if answer and question.accepts(answer.option, answer.feedback) else None
-
-
-class FileResponder:
-    """Answers from `--answers`, by stage and visit: the key of an option, or an object with `option` and `feedback`."""
-
-    def __init__(self, answers: Mapping[str, Sequence[Any]]) -> None:
-        self._answers = answers
-
-    async def ask(self, question: HumanQuestion) -> HumanReply | None:
-        given = self._answers.get(question.stage, ())
-        if question.visit > len(given):
-            return None
-        answer = given[question.visit - 1]
-        if not isinstance(answer, dict):
-            return HumanReply(str(answer))
-        return HumanReply(answer["option"], answer.get("feedback", ""))
-
-
-class AutoApprove:
-    """Chooses the approving option, and records that nobody was asked."""
-
-    async def ask(self, question: HumanQuestion) -> HumanReply | None:
-        return HumanReply(question.approving[0].key, "approved in advance", StatusSource.OVERRIDE)
-
-
-class ResponderChain:
-    """Asks one responder after the other until one answers."""
-
-    def __init__(self, responders: Sequence[Responder]) -> None:
-        self._responders = responders
-
-    async def ask(self, question: HumanQuestion) -> HumanReply | None:
-        for responder in self._responders:
-            if reply := await responder.ask(question):
-                return reply
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +68,7 @@ class FirstResponder:
     stay: bool = False
     interval: float = POLL_INTERVAL
 
-    async def ask(self, question: HumanQuestion) -> HumanReply | None:
+    async def ask(self, question: Question) -> Reply | None:
         inbox = MailboxResponder(self.mailbox)
         typed = asyncio.ensure_future(self.terminal.ask(question))
         sent = asyncio.ensure_future(poll(partial(inbox.read, question), self.interval))
@@ -119,11 +83,19 @@ class FirstResponder:
             sent.cancel()
             await asyncio.wait((typed, sent))  # the terminal is released before anything else happens
 
-    def settle(self, question: HumanQuestion, default: HumanReply | None) -> HumanReply | None:
+    def tell(self, line: str) -> None:
+        """Say it to the person at the terminal."""
+        self.terminal.tell(line)
+
+    def leave(self) -> None:
+        """Release the person at the terminal."""
+        self.terminal.leave()
+
+    def settle(self, question: Question, default: Reply | None) -> Reply | None:
         """The answer that counts after the timeout; a default is kept too, so that a later answer is refused."""
         return self._keep(question, default) if default else MailboxResponder(self.mailbox).read(question)
 
-    def _keep(self, question: HumanQuestion, reply: HumanReply) -> HumanReply:
+    def _keep(self, question: Question, reply: Reply) -> Reply:
         """Put a reply into the mailbox and return the one that counts, which may have come a moment earlier."""
         by = TIMEOUT if reply.source is StatusSource.DEFAULT else reply.by
         visit = (question.run_id, question.stage, question.visit)
@@ -132,10 +104,10 @@ class FirstResponder:
         return _to_reply(kept) if question.accepts(kept.option, kept.feedback) else reply
 
 
-def _to_reply(answer: HumanAnswer) -> HumanReply:
+def _to_reply(answer: HumanAnswer) -> Reply:
     if answer.by == TIMEOUT:
-        return HumanReply(answer.option, answer.feedback, StatusSource.DEFAULT)
-    return HumanReply(answer.option, answer.feedback, by=answer.by)
+        return Reply(answer.option, answer.feedback, StatusSource.DEFAULT)
+    return Reply(answer.option, answer.feedback, by=answer.by)
 
 
 @contextmanager

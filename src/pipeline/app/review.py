@@ -7,20 +7,30 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.app.check import CheckedWorkflow
-from pipeline.app.findings.queries import finding_row
+from pipeline.app.findings.queries import review_json
 from pipeline.app.settings import ToolSettings
-from pipeline.engine.state import RunStatus, State
+from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.ports import Journal
+from pipeline.engine.records import VisitCompleted
+from pipeline.engine.state import RunStatus, State, replay
 from pipeline.errors import AwfError, ExitCode
-from pipeline.findings.events import Coverage, ReviewerVerdict
-from pipeline.findings.git import TreeSnapshots, changed_names, pathspecs, query_git, read_checkout
-from pipeline.findings.ledger import Ledger, hidden_items, open_findings
-from pipeline.findings.model import Finding, FindingState, ReportStatus
-from pipeline.findings.plugin import ReviewKey
-from pipeline.findings.review_options import review_options
-from pipeline.findings.reviews import claims_to_verify, review_of
-from pipeline.findings.triage import importance
-from pipeline.findings.verdicts import BLOCK, Verdict, Verdicts, verdicts
+from pipeline.findings.git import (
+    GitRefusedError,
+    TreeSnapshots,
+    changed_names,
+    default_branch,
+    pathspecs,
+    query_git,
+    read_checkout,
+)
+from pipeline.findings.ledger import Ledger, passes_of
+from pipeline.findings.model import Finding
+from pipeline.findings.reports import report_of_review, reviewer_of
+from pipeline.findings.review_options import is_review_command
+from pipeline.findings.reviews import Review, review, review_of_run
+from pipeline.findings.verdicts import Verdict
 from pipeline.language.model import (
+    Access,
     Branch,
     Effects,
     Lens,
@@ -29,6 +39,7 @@ from pipeline.language.model import (
     Stage,
     ToolStage,
     Workflow,
+    is_review,
 )
 from pipeline.language.reader import parse_workflow
 from pipeline.language.source import SourceText
@@ -36,6 +47,7 @@ from pipeline.language.write import write_workflow
 from pipeline.text import did_you_mean
 
 WORKFLOW = "review"  # its name in the catalog
+_MAX_RUNS = 50  # the newest, among which a stopped one is looked for
 REVIEWS = "reviews"  # the parallel stage that runs its reviewers
 
 
@@ -51,11 +63,11 @@ class ReviewTarget:
 
 
 def find_target(
-    root: Path, environ: Mapping[str, str], store: Path, reports: str, base: str | None, paths: Sequence[Path]
+    root: Path, environ: Mapping[str, str], store: Path, base: str | None, paths: Sequence[Path]
 ) -> ReviewTarget:
     """Compare the files with a base, by default where this branch left the default branch.
 
-    The store and the directory of reports are not part of the change. Raises AwfError outside a repository, for an
+    Awf's own files are not part of the change. Raises AwfError outside a repository, for an
     unknown ref and for a path outside.
     """
     checkout = read_checkout(root, environ)
@@ -64,25 +76,18 @@ def find_target(
     if not checkout.head:
         raise AwfError("the repository has no commit to compare with", help="commit something first")
     top = Path(checkout.root)
-    name = base or _default_branch(root, environ)
+    name = base or default_branch(root, environ)
     commit = query_git(root, environ, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if not commit:
         raise AwfError(f'unknown ref "{name}"', help="name a branch, a tag or a commit")
     fork = query_git(root, environ, "merge-base", commit, "HEAD") or commit
+    change = "HEAD" if name == "HEAD" else f"{name}..HEAD"
     within = tuple(_path_in(top, path) for path in paths)
     kind = "changeset" if not within else "file" if len(within) == 1 and (top / within[0]).is_file() else "package"
     tree = TreeSnapshots(environ, store).tree(root)
-    changed = changed_names(root, environ, fork, tree, pathspecs(within, reports))
-    return ReviewTarget(fork, "HEAD" if name == "HEAD" else f"{name}..HEAD", within, kind, len(changed))
-
-
-def _default_branch(root: Path, environ: Mapping[str, str]) -> str:
-    """The branch that changes are made for, as far as git knows; without one, the last commit."""
-    remote = query_git(root, environ, "symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
-    for name in filter(None, (remote, "main", "master", "origin/main", "origin/master")):
-        if query_git(root, environ, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"):
-            return name
-    return "HEAD"
+    changed = changed_names(root, environ, fork, tree, pathspecs(within))
+    target = f"{change} -- {' '.join(within)}" if within else change
+    return ReviewTarget(fork, target, within, kind, len(changed))
 
 
 def _path_in(top: Path, path: Path) -> str:
@@ -105,12 +110,8 @@ def choose_reviewers(
     For a verification these are the ones that reported the `claims`, if each claim has one. Raises AwfError for a name
     that nothing has, and if nothing is left.
     """
-    reviews = workflow.by_id.get(REVIEWS)
-    if not isinstance(reviews, ParallelStage):
-        help = "awf review chooses among its branches; start from a copy of the workflow that awf ships"
-        raise AwfError(f'the workflow "{WORKFLOW}" has no parallel stage "{REVIEWS}"', help=help)
-    offered: list[Stage] = [workflow.by_id[branch.stage] for branch in reviews.branches]
-    offered += (_tool_stage(tool, workflow) for tool in tools)
+    reviews = _reviews_of(workflow)
+    offered = _offered(workflow, reviews, tools)
     known = {name: None for stage in offered for name in sorted(_names(stage))}
     for name in only:
         if name not in known:
@@ -119,9 +120,30 @@ def choose_reviewers(
     chosen = [one for one in offered if (_names(one) & set(only) if only else _lens(one) in lenses)]
     if not chosen:
         raise AwfError(f"no reviewer has the lens {', '.join(lenses)}", help=f'add one to "{REVIEWS}" in the workflow')
-    raised = [one for one in chosen if any(_names(one) & set(claim.sources) for claim in claims)]
+    raised = [one for one in chosen if any(claim.reviewer in _names(one) for claim in claims)]
     ruling = {name for stage in raised for name in _names(stage)}
-    return raised if claims and all(ruling & set(claim.sources) for claim in claims) else chosen
+    return raised if claims and all(claim.reviewer in ruling for claim in claims) else chosen
+
+
+def required_reviewers(workflow: Workflow, tools: Sequence[ToolSettings], chosen: Sequence[Stage]) -> tuple[str, ...]:
+    """Return who has to look before a change ships: whom `awf review` runs by default, and whom it was told to run."""
+    offered = _offered(workflow, _reviews_of(workflow), tools)
+    default = [stage for stage in offered if _lens(stage) is Lens.CODE_REVIEW]
+    return tuple(dict.fromkeys(map(reviewer_of, (*default, *chosen))))
+
+
+def _reviews_of(workflow: Workflow) -> ParallelStage:
+    reviews = workflow.by_id.get(REVIEWS)
+    if not isinstance(reviews, ParallelStage):
+        help = "awf review chooses among its branches; start from a copy of the workflow that awf ships"
+        raise AwfError(f'the workflow "{WORKFLOW}" has no parallel stage "{REVIEWS}"', help=help)
+    return reviews
+
+
+def _offered(workflow: Workflow, reviews: ParallelStage, tools: Sequence[ToolSettings]) -> list[Stage]:
+    """Return every reviewer of a workflow, and the tools beside them."""
+    reviewers = [workflow.by_id[branch.stage] for branch in reviews.branches]
+    return [*reviewers, *(_tool_stage(tool, workflow) for tool in tools)]
 
 
 def _names(stage: Stage) -> set[str]:
@@ -157,119 +179,128 @@ def with_reviewers(checked: CheckedWorkflow, workflow: Workflow, chosen: Sequenc
 
 @dataclass(frozen=True, slots=True)
 class ReviewResult:
-    """What a review found, and what it could not look at."""
+    """A review run, and what is known about its target now."""
 
     run_id: str
     status: RunStatus
     reason: str
-    verdicts: Verdicts
-    findings: tuple[tuple[Finding, str], ...]  # open, the worst first, each with `new`, `known` or `back again`
-    rejections: tuple[str, ...]  # reviewers that reject the whole change, and why
-    reviewed: bool  # whether a reviewer or tool answered at all
+    review: Review
     gaps: tuple[str, ...]  # reviewers and tools that gave no readable answer, and why
-    older: int  # findings that are open, and that this review was not about
-    filtered: int  # items that the gate filtered or demoted
     cost_usd: float
     tokens: int
     seconds: float
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict, in which a claimed fix does not count."""
-        return self.verdicts.after_verification
+    waiting: tuple[str, ...] = ()  # who found something that no pass has taken in yet
 
     def exit_code(self, worst: Verdict) -> ExitCode:
-        """The exit code of the command if a verdict as bad as `worst` is to fail it."""
+        """Return the exit code of the command if a verdict as bad as `worst` is to fail it."""
         if self.status is RunStatus.CANCELLED:
             return ExitCode.CANCELLED
         # A run that an ABORT holds has looked at everything: it is stopped, not incomplete.
         stopped = self.status in (RunStatus.PAUSED, RunStatus.WAITING, RunStatus.RUNNING)
-        if self.gaps or (stopped and self.verdict is not Verdict.ABORT):
+        if self.gaps or (stopped and self.review.verdict is not Verdict.ABORT):
             return ExitCode.PAUSED
-        order = list(Verdict)
-        failing = self.status is not RunStatus.SUCCESS or order.index(self.verdict) >= order.index(worst)
+        failing = self.status is not RunStatus.SUCCESS or self.review.verdict.rank >= worst.rank or self.review.changed
         return ExitCode.RUN_FAILED if failing else ExitCode.SUCCESS
 
-    def as_json(self, ledger: Ledger) -> dict[str, Any]:
-        """The result for a program."""
-        return {
+    def as_json(self) -> dict[str, Any]:
+        """Return the result for a program."""
+        return review_json(self.review) | {
             "run_id": self.run_id,
             "status": str(self.status),
             "reason": self.reason,
-            "verdict": str(self.verdict),
             "complete": not self.gaps,
-            "summary": dict(self.verdicts.summary),
-            "findings": [finding_row(finding, ledger) | {"since": since} for finding, since in self.findings],
-            "older": self.older,
-            "filtered": self.filtered,
-            "rejections": list(self.rejections),
             "incomplete": list(self.gaps),
+            "waiting": list(self.waiting),
+            "filtered": self.review.filtered,
             "cost_usd": self.cost_usd,
             "tokens": self.tokens,
             "seconds": self.seconds,
         }
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedFiles:
+    """What became of the files while fixes were made, by whomever."""
+
+    names: tuple[str, ...] = ()  # of those that changed since the first look, from the root of the repository
+    uncommitted: tuple[str, ...] = ()  # of these, those that the last commit does not have like this
+    problem: str = ""  # why git cannot tell
+
+
+def changed_files(state: State, ledger: Ledger, environ: Mapping[str, str], store: Path) -> ChangedFiles | None:
+    """Return the files that changed since a run's first look; None if no stage was to change any."""
+    passes = passes_of(ledger, state.run_id)
+    if not passes or not passes[0].tree or not any(_writes(state.workflow.stage(id)) for id in state.visits):
+        return None
+    root = state.directory
+    try:
+        now = TreeSnapshots(environ, store).tree(root)
+        names = changed_names(root, environ, passes[0].tree, now)
+        uncommitted = set(changed_names(root, environ, "HEAD", now))
+    except GitRefusedError as error:
+        return ChangedFiles(problem=error.message)
+    return ChangedFiles(tuple(names), tuple(name for name in names if name in uncommitted))
+
+
+def _writes(stage: Stage) -> bool:
+    """Return whether a stage is an agent that may change files."""
+    return isinstance(stage, LlmStage) and stage.access is Access.CODING and not is_review(stage)
+
+
 def summarize_review(state: State, ledger: Ledger) -> ReviewResult:
-    """The result of a run's review so far."""
-    passes = [one for one in ledger.passes.values() if one.run == state.run_id]
-    review = review_of(ledger, passes[-1]) if passes else None
-    findings, last = (review.findings, review.passes) if review else ((), ())
-    gaps = tuple(_gaps(state, ledger, review.coverage if review else Coverage()))
-    coverage = Coverage(reviewers=dict.fromkeys(gaps, ReportStatus.MISSING))
-    blocks = [said for one in last for said in one.reviewer_verdicts if said.verdict == BLOCK]
-    blocks += _failures_in_words(state, {one.stage for one in last})
-    own = {str(one.id) for one in passes}
-    about = {one.id for one in findings}
-    still_open = {one.id: one for one in open_findings(ledger)}
-    left = sorted(
-        (one for one in findings if one.id in still_open), key=lambda one: (one.severity.rank, importance(one))
-    )
+    """Return the result of a run's review so far."""
+    about = review_of_run(ledger, state.run_id) or review(ledger)
     return ReviewResult(
         run_id=state.run_id,
         status=state.status,
         reason=state.reason,
-        verdicts=verdicts(findings, coverage, blocks),
-        rejections=tuple(f"{one.reviewer}: {one.argument}" for one in blocks),
-        findings=tuple((one, _since(one, own)) for one in left),
-        reviewed=review is not None,
-        gaps=gaps,
-        older=sum(not one.pre_existing for id, one in still_open.items() if id not in about),
-        filtered=len(hidden_items(ledger, state.run_id)),
+        review=about,
+        gaps=tuple(dict.fromkeys((*_unfinished(state), *about.gaps))),
+        waiting=answered(state),
         cost_usd=round(state.cost_usd, 6),
         tokens=state.tokens,
         seconds=round(state.seconds, 3),
     )
 
 
-def _gaps(state: State, ledger: Ledger, coverage: Coverage) -> Iterator[str]:
-    """The reviewers that gave no readable answer, and why."""
+def answered(state: State) -> tuple[str, ...]:
+    """Return the reviewers and tools of a stopped review that found something which no pass has taken in yet."""
+    found = state.progress.branches.items()
+    return tuple(reviewer_of(state.workflow.stage(name)) for name, outcome in found if _lists(name, outcome, state))
+
+
+def _lists(name: str, outcome: Outcome, state: State) -> bool:
+    stage = state.workflow.stage(name)
+    if outcome.status is Status.ERROR or not isinstance(stage, LlmStage):
+        return outcome.status not in (Status.ERROR, Status.SUCCESS)
+    report = report_of_review(stage, outcome.answers or (outcome.response,), state.directory)
+    return report is not None and (bool(report.drafts) or report.verdict == "BLOCK")
+
+
+def refuse_if_answers_wait(journal: Journal) -> None:
+    """Raise AwfError if a review was stopped after somebody had found something.
+
+    Resuming that review takes it in; a new one would leave it behind.
+    """
+    for run in reversed(journal.runs()[-_MAX_RUNS:]):
+        if isinstance(journal.last(run).record, VisitCompleted):
+            continue
+        state = replay([entry.record for entry in journal.entries(run)])
+        dropped = state.status in (RunStatus.SUCCESS, RunStatus.CANCELLED)
+        if dropped or not is_review_command(state.options) or not answered(state):
+            continue
+        names = ", ".join(answered(state))
+        help = f"awf resume {run} takes it in; awf cancel {run} drops it"
+        raise AwfError(f"run {run} was stopped, and what {names} found is not taken in yet", help=help)
+
+
+def _unfinished(state: State) -> Iterator[str]:
+    """Yield the reviewers and tools that could not answer or were not asked, and why."""
     errors = state.progress.errors
     for stage, error in errors.items():
-        yield f"{stage}: {error.reason.partition('could not run: ')[2] or error.reason}"
-    named = {name for stage in errors for name in _names(state.workflow.by_id[stage])}
-    silent = {name: why for name, why in coverage.silent.items() if name not in named}
-    yield from (f"{name}: {coverage.problems.get(name) or why}" for name, why in silent.items())
-    if review_options(state).mode == "verify" and state.status.final:
-        unruled = (one for one in claims_to_verify(ledger) if one.state is FindingState.FIX_CLAIMED)
-        yield from (f"no ruling on the claimed fix of finding #{one.number}" for one in unruled)
+        name = reviewer_of(state.workflow.stage(stage))
+        yield f"{name}: {error.reason.partition('could not run: ')[2] or error.reason}"
     reviews = state.workflow.by_id.get(REVIEWS)
     for branch in reviews.branches if isinstance(reviews, ParallelStage) else ():
-        if not any(branch.stage in done for done in (errors, silent, state.visits, state.progress.branches)):
+        if not any(branch.stage in done for done in (errors, state.visits, state.progress.branches)):
             yield f"{branch.stage}: did not run"
-
-
-def _failures_in_words(state: State, structured: Collection[str]) -> Iterator[ReviewerVerdict]:
-    """The reviewers and tools that failed without a finding that code can read: each rejects the change."""
-    for report in state.context.list_at(ReviewKey.REPORTS):
-        fields = report if isinstance(report, dict) else {"failureReason": "a report that cannot be read"}
-        stage = str(fields.get("stageId", ""))
-        if not fields.get("findingIds") and stage not in structured:
-            yield ReviewerVerdict(reviewer=stage, verdict=BLOCK, argument=str(fields.get("failureReason", "")))
-
-
-def _since(finding: Finding, passes: Collection[str]) -> str:
-    """Whether a finding is new in some passes, was known before, or was fixed and is back."""
-    if finding.state is FindingState.REOPENED:
-        return "back again"
-    return "new" if any(one.what == "raised" and one.pass_id in passes for one in finding.history) else "known"

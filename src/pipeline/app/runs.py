@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pipeline import __version__
 from pipeline.app.catalog import CatalogEntry
 from pipeline.app.check import CheckedWorkflow
-from pipeline.app.history import read_ledger, read_open_findings
+from pipeline.app.history import read_ledger, read_review
 from pipeline.app.overview import resume_options
 from pipeline.app.responders import cancel_on_request, check_answers
 from pipeline.app.store import load_state, process_label
@@ -27,7 +27,7 @@ from pipeline.engine.state import RunStatus, State, apply, begin
 from pipeline.errors import AwfError, ExitCode
 from pipeline.files import read_text
 from pipeline.findings.git import read_checkout
-from pipeline.findings.plugin import ReviewKey
+from pipeline.findings.keys import ReviewKey
 from pipeline.language.inputs import resolve_inputs
 from pipeline.language.model import InputValue, TriageStage, Workflow, parse_duration, prompt_files
 from pipeline.redaction import Redactor
@@ -68,7 +68,7 @@ class RunResult:
     status: RunStatus
     path: tuple[str, ...]  # the stages in the order they completed
     reports: int  # open ones
-    findings: int  # open ones of this run
+    findings: int  # open lines of work about what it reviews
     reason: str
     resume: tuple[str, ...] = ()  # the options `awf resume` needs to continue it
     until: float | None = None  # when an exhausted quota resets, if that is all the run waits for
@@ -300,7 +300,8 @@ def emit_end(plugins: Plugins, state: State, result: RunResult) -> None:
 def result_of(state: State, journal: Journal, ledger: Journal | None = None) -> RunResult:
     """The result of a run, with the path it took; `ledger` is the journal of its findings where it has its own."""
     reports = len(state.context.list_at(ReviewKey.REPORTS))
-    findings = len(read_open_findings(ledger or journal, state.run_id))
+    review = read_review(ledger or journal, state.run_id)
+    findings = len(review.open) if review else 0
     options = () if state.status is RunStatus.SUCCESS else tuple(resume_options(state))
     path = path_of(journal, state.run_id)
     result = RunResult(state.run_id, state.status, path, reports, findings, state.reason, options, state.until)

@@ -4,181 +4,25 @@ The user's file comes first, the project's overrides it, and options of the comm
 """
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import AfterValidator, BeforeValidator, Field
-from pydantic_core import PydanticCustomError
-
-from pipeline.app.catalog import read_source
-from pipeline.backends.agents.base import AgentOverride
+from pipeline.app.setting_reader import read_entries
+from pipeline.app.setting_table import BY_NAME, WHOLE_BLOCKS, Setter, declaration_of
+from pipeline.app.source_file import read_source
+from pipeline.backends.agents.override import AgentOverride
 from pipeline.engine.outcome import TokenPrice
 from pipeline.language.diagnostics import Diagnostic, RuleHit, to_diagnostics
-from pipeline.language.kdl import KdlNode
-from pipeline.language.model import Element, FindingsFormat, ModelChoice, TimeLimit
-from pipeline.language.reader import DUPLICATE, UNREADABLE_FILE, parse_nodes, read_element
+from pipeline.language.model import FindingsFormat, ModelChoice
+from pipeline.language.reader import UNREADABLE_FILE
 from pipeline.language.source import START, SourceText
 
 FILE_NAME = "config.kdl"
-# A project that is not trusted may not set what names a program or an address, or passes variables on.
-_NEEDS_TRUST = frozenset({"environment", "on", "artifacts", "remote"})
-_BLOCKS_NEED_TRUST = ("agent.", "acp.", "trust.", "review.tool.")
-_REPLACED_AS_A_WHOLE = ("profile.", "price.", "review.tool.")  # blocks with a name, whose settings belong together
-_RENAMED = {"artefacts": "artifacts"}  # earlier spellings, which files may still use
-
-
-def _matching(pattern: str, expected: str) -> AfterValidator:
-    def check(text: str) -> str:
-        if not re.fullmatch(pattern, text, re.DOTALL):
-            raise PydanticCustomError("expected", "{expected}", {"expected": expected})
-        return text
-
-    return AfterValidator(check)
-
-
-def _check_program(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse a relative path: it would name another file in the run's workspace than here."""
-    if "/" in words[0] and not words[0].startswith("/"):
-        raise PydanticCustomError("expected", "an absolute path or the name of a program on PATH")
-    return words
-
-
-_ONE_OR_MORE = BeforeValidator(lambda value: value if isinstance(value, tuple) else (value,))
-Text = Annotated[str, _matching(".+", "non-empty text")]
-Variable = Annotated[str, _matching("[A-Za-z_*][A-Za-z0-9_*]*", "the name of a variable such as CI or NPM_CONFIG_*")]
-Directory = Annotated[str, _matching("/.*", "the absolute path of a directory")]
-Words = Annotated[tuple[str, ...], _ONE_OR_MORE]
-Texts = Annotated[tuple[Text, ...], _ONE_OR_MORE]
-Program = Annotated[tuple[Text, ...], AfterValidator(_check_program), _ONE_OR_MORE]
-Directories = Annotated[tuple[Directory, ...], _ONE_OR_MORE]
-Variables = Annotated[tuple[Variable, ...], _ONE_OR_MORE]
-
-
-# Only what a file sets is read from these models: their defaults stand for "not set".
-class AgentSettings(Element):
-    """How the program of one agent is started."""
-
-    positional = ("name",)
-    lists = ("program", "arguments", "extra", "pass")
-
-    name: Literal["claude", "codex", "gemini", "opencode", "pi", "command"]
-    program: Program = ()
-    arguments: Words = ()
-    extra: Words = ()
-    variables: Variables = Field(default=(), alias="pass")
-
-
-class AcpSettings(Element):
-    """The program that speaks the Agent Client Protocol."""
-
-    lists = ("command", "pass")
-
-    command: Program = ()
-    variables: Variables = Field(default=(), alias="pass")
-
-
-class LimitSettings(Element):
-    """The limits of agents where the workflow sets none."""
-
-    max_cost_usd: Annotated[float, Field(gt=0)] = 0
-    timeout: TimeLimit = timedelta()
-    idle: TimeLimit = timedelta()
-    retry_delay: TimeLimit = timedelta()
-
-
-class TrustSettings(Element):
-    """What the user allows files of a repository to do; ignored in a project's file."""
-
-    lists = ("project", "record-write")
-
-    projects: Directories = Field(default=(), alias="project")
-    record_writers: Texts = Field(default=(), alias="record-write")
-
-
-class ProfileSettings(Element):
-    """The model that a profile of workflows stands for."""
-
-    positional = ("name",)
-
-    name: Text
-    model: Text
-    provider: Text = ""
-    reasoning_effort: Text = ""
-
-
-class PriceSettings(Element):
-    """What a model costs whose agent reports no cost, in US dollars per million tokens."""
-
-    positional = ("model",)
-
-    model: Text
-    input: Annotated[float, Field(ge=0)]
-    output: Annotated[float, Field(ge=0)]
-
-    @property
-    def name(self) -> str:
-        """The model, which names the block."""
-        return self.model
-
-
-class ToolSettings(Element):
-    """A tool that runs beside the reviewers of `awf review`."""
-
-    positional = ("name",)
-
-    name: Annotated[str, _matching("[A-Za-z_][A-Za-z0-9_-]{0,63}", "a name of letters, digits, - and _")]
-    command: Text
-    findings: Annotated[FindingsFormat, Field(strict=False)] = FindingsFormat.TEXT
-
-
-class ReviewSettings(Element):
-    """What `awf review` runs besides its reviewers, and where reports of reviews are written."""
-
-    blocks = MappingProxyType({"tool": "tools"})
-
-    reports: Text = ""
-    tools: tuple[ToolSettings, ...] = ()
-
-
-class SettingsFile(Element):
-    """A whole file."""
-
-    blocks = MappingProxyType(
-        {
-            "profile": "profiles",
-            "price": "prices",
-            "agent": "agents",
-            "acp": "acp",
-            "limits": "limits",
-            "review": "review",
-            "trust": "trust",
-        }
-    )
-    lists = ("environment",)
-
-    backend: Text = ""
-    model: Text = ""
-    provider: Text = ""
-    reasoning_effort: Text = ""
-    environment: Variables = ()
-    on: Text = ""
-    artefacts: Text = ""
-    artifacts: Text = ""
-    queue: Text = ""
-    remote: Text = ""
-    profiles: tuple[ProfileSettings, ...] = ()
-    prices: tuple[PriceSettings, ...] = ()
-    agents: tuple[AgentSettings, ...] = ()
-    acp: AcpSettings = AcpSettings()
-    limits: LimitSettings = LimitSettings()
-    review: ReviewSettings = ReviewSettings()
-    trust: TrustSettings = TrustSettings()
 
 
 class SettingLevel(StrEnum):
@@ -221,6 +65,15 @@ class AgentLimits:
     retry_delay: float | None = None  # seconds before the first retry of a transient error
 
 
+@dataclass(frozen=True, slots=True)
+class ToolSettings:
+    """A tool that runs beside the reviewers of `awf review`."""
+
+    name: str
+    command: str
+    findings: FindingsFormat = FindingsFormat.TEXT
+
+
 @dataclass(frozen=True)
 class Settings:
     """Everything that is set, by names such as `backend`, `limits.timeout` and `agent.claude.program`."""
@@ -229,8 +82,8 @@ class Settings:
 
     def overridden_by(self, other: "Settings") -> "Settings":
         """Both, with the other's value where both set a name."""
-        replaced = {_named_block(name) for name in other.entries} - {""}
-        own = {name: setting for name, setting in self.entries.items() if _named_block(name) not in replaced}
+        replaced = {_whole_block(name) for name in other.entries} - {""}
+        own = {name: setting for name, setting in self.entries.items() if _whole_block(name) not in replaced}
         if "model" in other.entries:
             own.pop("provider", None)  # a provider belongs to its model
         return Settings(MappingProxyType({**own, **other.entries}))
@@ -242,9 +95,8 @@ class Settings:
 
     def without_untrusted(self, *, trusted: bool) -> tuple["Settings", tuple[str, ...]]:
         """What a project may set, and the names of what it may not. No project may grant trust."""
-        blocks = ("trust.",) if trusted else _BLOCKS_NEED_TRUST
-        names = frozenset[str]() if trusted else _NEEDS_TRUST
-        refused = tuple(name for name in self.entries if name in names or name.startswith(blocks))
+        allowed = {Setter.ANYBODY, Setter.TRUSTED} if trusted else {Setter.ANYBODY}
+        refused = tuple(name for name in self.entries if declaration_of(name).setter not in allowed)
         kept = {name: setting for name, setting in self.entries.items() if name not in refused}
         return Settings(MappingProxyType(kept)), refused
 
@@ -257,52 +109,52 @@ class Settings:
     @property
     def on(self) -> str:
         """The cluster that runs use by default; empty for this machine."""
-        return self._value("on") or ""
+        return str(self._value("on"))
 
     @property
     def artifacts(self) -> str:
         """The object store that the machines of that cluster share."""
-        return self._value("artifacts") or ""
+        return str(self._value("artifacts"))
 
     @property
     def queue(self) -> str:
         """The queue of that cluster's workers."""
-        return self._value("queue") or ""
+        return str(self._value("queue"))
 
     @property
     def remote(self) -> str:
         """The git remote through which that cluster's runs exchange files."""
-        return self._value("remote") or ""
+        return str(self._value("remote"))
 
     @property
     def environment(self) -> tuple[str, ...]:
         """The names of variables that every tool and agent gets."""
-        return self._value("environment") or ()
+        return tuple(self._value("environment"))
 
     @property
     def acp_command(self) -> tuple[str, ...]:
         """The program that speaks the Agent Client Protocol, with its arguments."""
-        return self._value("acp.command") or ()
+        return tuple(self._value("acp.command"))
 
     @property
     def acp_variables(self) -> tuple[str, ...]:
         """The names of additional variables that it gets."""
-        return self._value("acp.pass") or ()
+        return tuple(self._value("acp.pass"))
 
     @property
     def record_writers(self) -> tuple[str, ...]:
         """The commands that may receive records although a file of the repository names them."""
-        return self._value("trust.record-write") or ()
+        return tuple(self._value("trust.record-write"))
 
     @property
     def review_reports(self) -> str:
         """The directory of the repository that the reports of full reviews are written to."""
-        return self._value("review.reports") or "docs/code-reviews"
+        return str(self._value("review.reports"))
 
     @property
     def trusted_projects(self) -> tuple[str, ...]:
         """The directories whose own settings may name programs, addresses and variables."""
-        return self._value("trust.project") or ()
+        return tuple(self._value("trust.project"))
 
     @property
     def model_choice(self) -> ModelChoice:
@@ -312,16 +164,16 @@ class Settings:
     @property
     def profiles(self) -> Mapping[str, ModelChoice]:
         """The models that profiles of workflows stand for."""
-        options = ("model", "provider", "reasoning_effort")
-        names = self._names("profile.")
-        return {name: ModelChoice(*(self._value(f"profile.{name}.{option}") for option in options)) for name in names}
+        words = ("model", "provider", "reasoning_effort")
+        names = self._block_names("profile")
+        return {name: ModelChoice(*(self._value(f"profile.*.{word}", name) for word in words)) for name in names}
 
     @property
     def prices(self) -> Mapping[str, TokenPrice]:
         """The prices of models, or of the model that an agent uses by default."""
         return {
-            name: TokenPrice(input=self._value(f"price.{name}.input"), output=self._value(f"price.{name}.output"))
-            for name in self._names("price.")
+            name: TokenPrice(input=self._value("price.*.input", name), output=self._value("price.*.output", name))
+            for name in self._block_names("price")
         }
 
     @property
@@ -330,10 +182,10 @@ class Settings:
         return tuple(
             ToolSettings(
                 name=name,
-                command=self._value(f"review.tool.{name}.command"),
-                findings=self._value(f"review.tool.{name}.findings") or FindingsFormat.TEXT,
+                command=self._value("review.tool.*.command", name),
+                findings=FindingsFormat(self._value("review.tool.*.findings", name)),
             )
-            for name in self._names("review.tool.")
+            for name in self._block_names("review.tool")
         )
 
     @property
@@ -351,22 +203,24 @@ class Settings:
 
     def override(self, agent: str) -> AgentOverride:
         """How an agent's program is started differently."""
-        names = ("program", "arguments", "extra", "pass")
-        return AgentOverride(*(self._value(f"agent.{agent}.{name}") or () for name in names))
+        return AgentOverride(
+            *(self._value(f"agent.*.{word}", agent) for word in ("program", "arguments", "extra", "pass"))
+        )
 
-    def _names(self, prefix: str) -> list[str]:
+    def _block_names(self, kind: str) -> list[str]:
         """The names of blocks such as `profile "reviewer"`."""
-        blocks = dict.fromkeys(map(_named_block, self.entries))
-        return [block.removeprefix(prefix) for block in blocks if block.startswith(prefix)]
+        blocks = dict.fromkeys(map(_whole_block, self.entries))
+        return [block.removeprefix(f"{kind}.") for block in blocks if block.startswith(f"{kind}.")]
 
-    def _value(self, name: str) -> Any:
-        found = self.entries.get(name)
-        return found.value if found else None
+    def _value(self, declared: str, block: str = "") -> Any:
+        """The value of a setting, or its default; `block` is what `*` stands for in the name that is declared."""
+        found = self.entries.get(declared.replace("*", block))
+        return found.value if found else BY_NAME[declared].default
 
 
-def _named_block(name: str) -> str:
+def _whole_block(name: str) -> str:
     """The block that a setting such as `profile.reviewer.model` belongs to and is replaced with; empty for others."""
-    return name.rpartition(".")[0] if name.startswith(_REPLACED_AS_A_WHOLE) else ""
+    return name.rpartition(".")[0] if name.startswith(WHOLE_BLOCKS) else ""
 
 
 NOTHING_SET = Settings()
@@ -434,33 +288,10 @@ def load_settings(paths: SettingsPaths) -> LoadedSettings:
 
 def read_settings(source: SourceText, level: SettingLevel) -> tuple[Settings, list[RuleHit]]:
     """What a file sets, or what is wrong with it."""
-    nodes, hits = parse_nodes(source)
+    entries, hits = read_entries(source)
     if hits:
         return NOTHING_SET, hits
-    root = KdlNode("", START, (), {}, nodes, {})
-    file = read_element(SettingsFile, root, "the settings file", source.text, hits)
-    blocks: dict[str, Element] = {"": file, "acp.": file.acp, "limits.": file.limits, "trust.": file.trust}
-    blocks["review."] = file.review
-    named_blocks = (
-        ("agent", file.agents),
-        ("profile", file.profiles),
-        ("price", file.prices),
-        ("review.tool", file.review.tools),
-    )
-    for kind, elements in named_blocks:
-        for named in elements:
-            if named.name and f"{kind}.{named.name}." in blocks:
-                message = f'the settings file has {kind.removeprefix("review.")} "{named.name}" twice'
-                hits.append(DUPLICATE.hit(named.spans.node, message, "merge them"))
-            blocks[f"{kind}.{named.name}."] = named
-    if hits:
-        return NOTHING_SET, hits
-    entries = {}
-    for prefix, element in blocks.items():
-        for field_name, info in type(element).model_fields.items():
-            name = info.alias or field_name
-            if name in element.spans.attributes and name in element.attributes():
-                line = source.position(element.spans.of(name).start).line
-                origin = SettingOrigin(level, source.name, line)
-                entries[f"{prefix}{_RENAMED.get(name, name)}"] = Setting(getattr(element, field_name), origin)
-    return Settings(MappingProxyType(entries)), []
+    read = {
+        name: Setting(entry.value, SettingOrigin(level, source.name, entry.line)) for name, entry in entries.items()
+    }
+    return Settings(MappingProxyType(read)), []

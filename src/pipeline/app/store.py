@@ -1,29 +1,26 @@
 """Where runs are kept, on this machine or on a cluster: find, read, start, resume, answer and cancel them."""
 
-import asyncio
 import os
 import signal
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.app.history import AttemptArtifacts, read_ledger, read_open_findings
+from pipeline.app.history import AttemptArtifacts, read_ledger, read_review
 from pipeline.app.overview import next_question
-from pipeline.backends.process_tree import kill_by_label
+from pipeline.app.run_names import NEWEST, find_run
 from pipeline.engine.context import Key
 from pipeline.engine.outcome import Status
-from pipeline.engine.ports import CancelRequest, HumanAnswer, Journal, JournalError, Mailbox, RunIsOwned, UnknownRun
+from pipeline.engine.ports import CancelRequest, HumanAnswer, Journal, Mailbox, RunIsOwned
 from pipeline.engine.records import AnyRecord, RunCancelled, RunCreated, VisitCompleted
 from pipeline.engine.state import RunStatus, State, replay
 from pipeline.errors import AwfError, ExitCode
-from pipeline.handlers.human import HumanQuestion, build_question
 from pipeline.journal.lock import is_driven
 from pipeline.journal.mailbox import SqliteMailbox
 from pipeline.journal.sqlite import SqliteJournal
@@ -34,9 +31,8 @@ from pipeline.text import did_you_mean
 if TYPE_CHECKING:
     from pipeline.app.runs import ResumeRequest, RunResult
     from pipeline.app.wiring import Runtime
+    from pipeline.handlers.questions import Question
 
-NEWEST = ("latest", "-")  # what a person writes for the newest run
-MAX_NAMES = 5  # how many names an error lists
 _CANCEL_TIMEOUT = 30.0  # seconds; the programs of a stage are given five to exit by themselves
 _CANCEL_POLL = 0.1
 
@@ -98,7 +94,7 @@ class WorkerInfo:
 class PendingQuestion:
     """What a run waits for. At most one stage waits: a human stage cannot be a branch of a parallel one."""
 
-    question: HumanQuestion
+    question: "Question"
     earlier: tuple[HumanAnswer, ...]  # at earlier visits of the stage
     answered: HumanAnswer | None  # one that no process has picked up yet
 
@@ -167,15 +163,17 @@ class RunStore(ABC):
         return self.journal
 
     def count_open_findings(self, run_ids: Sequence[str]) -> Mapping[str, int]:
-        """How many findings of these runs are open, by run; runs without any may be left out."""
+        """Return how many open lines of work these runs have, by run; runs without any may be left out."""
         if self.on_cluster:  # each run has a ledger of its own
-            return {run_id: len(read_open_findings(self.ledger(run_id), run_id)) for run_id in run_ids}
+            reviews = {run_id: read_review(self.ledger(run_id), run_id) for run_id in run_ids}
+            return {run_id: len(review.open) for run_id, review in reviews.items() if review}
         ledger = read_ledger(self.journal)
         if ledger is None:
             return {}
-        from pipeline.findings.ledger import open_findings_by_run  # noqa: PLC0415 - as `read_ledger` does
+        from pipeline.findings.reviews import review_of_run  # noqa: PLC0415 - as `read_ledger` does
 
-        return {run_id: len(found) for run_id, found in open_findings_by_run(ledger).items()}
+        found = {run_id: review_of_run(ledger, run_id) for run_id in run_ids}
+        return {run_id: len(review.open) for run_id, review in found.items() if review}
 
     def worker_info(self, run_id: str) -> WorkerInfo | None:  # noqa: ARG002 - a run on this machine has none
         """The worker that has a run."""
@@ -234,7 +232,7 @@ class RunStore(ABC):
         self.journal.append(request.run_id, cancelled)
         return str(request)
 
-    def _leave_answer(self, question: HumanQuestion, option: str, feedback: str, by: str) -> HumanAnswer:
+    def _leave_answer(self, question: "Question", option: str, feedback: str, by: str) -> HumanAnswer:
         keys = {one.key.lower(): one.key for one in question.options}
         key = keys.get(option.lower())
         if key is None:
@@ -250,7 +248,7 @@ class RunStore(ABC):
             raise AlreadyAnswered(kept)
         return kept
 
-    def _question_to_answer(self, run_id: str, stage: str, visit: int) -> HumanQuestion:
+    def _question_to_answer(self, run_id: str, stage: str, visit: int) -> "Question":
         records = load_records(self.journal, run_id)
         state, found = replay(records), find_question(records, self.mailbox)
         if found and stage in ("", found.question.stage) and visit in (0, found.question.visit):
@@ -281,11 +279,15 @@ class LocalRunStore(RunStore):
         """Do nothing: attempts write their files into the directory."""
 
     def start(self, record: RunCreated, runtime: "Runtime", workflow: Workflow | None = None) -> "RunResult":
-        from pipeline.app import runs  # noqa: PLC0415 - 100 ms that commands which only read save
+        import asyncio  # noqa: PLC0415 - commands that only read save 40 ms, and 100 ms with what drives a run
+
+        from pipeline.app import runs  # noqa: PLC0415 - as above
 
         return asyncio.run(_until_stopped(runs.start(record, self.journal, runtime, workflow)))
 
     def resume(self, run_id: str, request: "ResumeRequest", runtime: "Runtime") -> "RunResult":
+        import asyncio  # noqa: PLC0415 - as above
+
         from pipeline.app import runs  # noqa: PLC0415 - as above
 
         return asyncio.run(_until_stopped(runs.resume(run_id, request, self.journal, runtime)))
@@ -294,6 +296,8 @@ class LocalRunStore(RunStore):
         return self.is_driven(answer.run_id)  # its process polls the mailbox
 
     def cancel(self, run_id: str, *, by: str, reason: str = "", wait: bool = False) -> str | None:
+        from pipeline.backends.process_tree import kill_by_label  # noqa: PLC0415 - only here
+
         self.journal.last(run_id)  # raises UnknownRun before a lock is made for it
         request = CancelRequest(run_id, self.redactor.text(reason), by, self.now())
         if not self.is_driven(run_id):
@@ -323,6 +327,8 @@ def open_local_store(directory: Path, redactor: Redactor = PATTERNS_ONLY) -> Ite
 
 async def _until_stopped(run: "Coroutine[Any, Any, RunResult]") -> "RunResult":
     """Let a signal cancel a run, which then records that it was cancelled; a second signal changes nothing."""
+    import asyncio  # noqa: PLC0415 - as where it is called
+
     task = asyncio.ensure_future(run)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -357,6 +363,8 @@ def find_question(records: Sequence[AnyRecord], mailbox: Mailbox) -> PendingQues
     gate = None if state.status.final else next_question(state)
     if gate is None:
         return None
+    from pipeline.handlers.human import build_question  # noqa: PLC0415 - few runs wait for a person
+
     visit = state.cursor.visit
     earlier = []
     for record in records:
@@ -365,29 +373,6 @@ def find_question(records: Sequence[AnyRecord], mailbox: Mailbox) -> PendingQues
             earlier.append(HumanAnswer(*given, str(record.outcome.updates.get(Key.HUMAN_BY, "")), record.at))
     answered = mailbox.answer(state.run_id, gate.id, visit)
     return PendingQuestion(build_question(state, gate, visit), tuple(earlier), answered)
-
-
-def find_run(name: str, runs: Sequence[str]) -> str:
-    """The run with a name or a unique prefix, or the newest for `latest` and `-`; `runs` has the oldest first."""
-    if name in runs:
-        return name
-    if name in NEWEST:
-        if not runs:
-            raise UnknownRun("no runs yet", help="start one with: awf run WORKFLOW")
-        return runs[-1]
-    matches = [run for run in runs if run.startswith(name)] if name else []
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        words = f'{len(matches)} runs start with "{name}"'
-        raise AwfError(words, help=f"write more of the id: {join_names(matches[::-1])}")
-    if not runs:
-        help = "no runs yet; start one with: awf run WORKFLOW"
-    elif likely := get_close_matches(name, runs, n=MAX_NAMES, cutoff=0.6):
-        help = f"did you mean {join_names([run for run in reversed(runs) if run in likely])}?"
-    else:
-        help = f"the newest are {join_names(runs[-3:][::-1])}"
-    raise UnknownRun(f'there is no run "{name}"', help=help)
 
 
 def find_unfinished(journal: Journal) -> str:
@@ -400,44 +385,3 @@ def find_unfinished(journal: Journal) -> str:
     newest = find_run(NEWEST[0], runs)
     help = f"see the newest with: awf status {newest}; start another with: awf run WORKFLOW"
     raise AwfError("nothing to resume: every run has succeeded", help=help)
-
-
-def split_run(
-    words: Sequence[str], runs: Sequence[str], names: Callable[[str], Collection[str]], least: int, most: int
-) -> tuple[str, Sequence[str]]:
-    """Split arguments into the run they start with, or the newest when they do not start with one, and the rest.
-
-    At least `least` and at most `most` arguments follow the run. Where the first may be a run or a name in the newest
-    run, as listed by `names`, an exact name is preferred to the prefix of a run's id.
-    """
-    if len(words) > most:
-        return find_run(words[0], runs), words[1:]
-    newest = find_run(NEWEST[0], runs)
-    if len(words) <= least:
-        return newest, words
-    word = words[0]
-    try:
-        known = names(newest)
-    except JournalError:  # the newest run is damaged: another one can still be named
-        return find_run(word, runs), words[1:]
-    if word.lower() not in {name.lower() for name in known}:
-        try:
-            return find_run(word, runs), words[1:]
-        except UnknownRun:
-            help = did_you_mean(word, [*runs, *known]) or f"the newest runs are {join_names(runs[-3:][::-1])}"
-            raise UnknownRun(f'there is no run "{word}", nor that name in run {newest}', help=help) from None
-    if word in runs:
-        help = f'write latest {word} for the name in the newest run, or {word} "" for the run'
-        raise AwfError(f'"{word}" is both a run and a name in the newest run', help=help)
-    return newest, words
-
-
-def check_run_name(name: str) -> None:
-    """Refuse a name by which the run could not be found."""
-    if name in NEWEST:
-        raise AwfError(f'"{name}" cannot be the name of a run: it means the newest run', help="choose another")
-
-
-def join_names(names: Sequence[str]) -> str:
-    """The first few names, for an error."""
-    return ", ".join(names[:MAX_NAMES]) + (", ..." if len(names) > MAX_NAMES else "")

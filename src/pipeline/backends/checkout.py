@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.backends.git import Git, commit_message, with_identity
-from pipeline.engine.ports import WorkspaceError
+from pipeline.engine.errors import WorkspaceError
 
-VIEWS = (".wystack", ".code-review")  # directories in which awf shows findings; not part of the work
-WORK = (":(top)", *(f":(exclude,top){name}" for name in VIEWS))  # everything else, as git pathspecs
 _NESTED = "/"  # git ends the name of a nested repository with it
 _REBASES = ("rebase-merge", "rebase-apply")
 # What git keeps of a merge or a rebase that is not finished.
@@ -110,7 +108,7 @@ async def common_directory(repository: Git) -> Path:
 async def list_changes(git: Git) -> list[str]:
     """Every path of the work that differs from HEAD, untracked ones too; `name/` is a nested repository."""
     options = ("--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=dirty")
-    return [entry[3:] for entry in await git.output_list("status", *options, "--", *WORK)]
+    return [entry[3:] for entry in await git.output_list("status", *options, "--", *git.work)]
 
 
 async def has_restorable_changes(git: Git) -> bool:
@@ -120,13 +118,13 @@ async def has_restorable_changes(git: Git) -> bool:
 
 async def stage_changes(git: Git) -> tuple[str, ...]:
     """Add every change of the work to the index; returns the paths whose content git leaves out."""
-    others = await git.output_list("ls-files", "-z", "--others", "--exclude-standard", "--", *WORK)
+    others = await git.output_list("ls-files", "-z", "--others", "--exclude-standard", "--", *git.work)
     nested = [name.removesuffix(_NESTED) for name in others if name.endswith(_NESTED)]
-    linked = gitlinks(await git.output_list("ls-files", "-z", "--stage", "--", *WORK))
+    linked = gitlinks(await git.output_list("ls-files", "-z", "--stage", "--", *git.work))
     # A nested repository in the index would be a commit that nobody else has. Git does not look into a linked one
     # either: its configuration, which an agent can write, may name programs. Only the commit it is at is recorded.
     excluded = [f":(exclude,top,literal){name}" for name in (*nested, *linked)]
-    await git.output("add", "--all", "--", *WORK, *excluded)
+    await git.output("add", "--all", "--", *git.work, *excluded)
     dirty = []
     for name in linked:
         inner = git.in_worktree(git.directory / name)

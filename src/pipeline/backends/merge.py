@@ -6,7 +6,7 @@ wrote.
 
 from pathlib import Path
 
-from pipeline.backends.checkout import VIEWS, WORK, create_commit
+from pipeline.backends.checkout import create_commit
 from pipeline.backends.git import UNKNOWN_OPTION, Git, await_uninterrupted, git_error, with_identity
 from pipeline.backends.worktree_paths import scratch_directory
 from pipeline.engine.ports import MergeResult, WorkspaceError
@@ -91,7 +91,7 @@ async def _merge_trees(git: Git, head: str, tip: str, worktree: Path) -> tuple[s
     if merged.code not in {0, _CONFLICT}:
         raise git_error("merge-tree", merged)
     tree, *files = merged.out.split("\0")
-    conflicts = [name for name in dict.fromkeys(files) if name and name.partition("/")[0] not in VIEWS]
+    conflicts = [name for name in dict.fromkeys(files) if name and name.partition("/")[0] not in git.views]
     return tree.strip(), tuple(conflicts)
 
 
@@ -102,7 +102,7 @@ async def _merge_in_worktree(git: Git, head: str, tip: str, path: Path) -> tuple
         inner = await with_identity(git.in_worktree(path))
         merged = await inner.run("merge", "--no-commit", "--no-ff", "--quiet", tip)
         options = ("--name-only", "-z", "--no-ext-diff", "--diff-filter=U")
-        if conflicts := await inner.output_list("diff", *options, "--", *WORK):
+        if conflicts := await inner.output_list("diff", *options, "--", *git.work):
             return "", tuple(conflicts)
         if merged.code:
             raise git_error("merge", merged)
@@ -112,14 +112,15 @@ async def _merge_in_worktree(git: Git, head: str, tip: str, path: Path) -> tuple
 
 
 async def _keep_views(git: Git, head: str, tree: str, worktree: Path) -> str:
-    """A merged tree whose files that show findings are the checkout's, whatever an agent committed."""
-    if not await git.output_list("diff-tree", "-r", "-z", "--name-only", "--no-renames", head, tree, "--", *VIEWS):
+    """A merged tree whose views are the checkout's, whatever an agent committed."""
+    options = ("-r", "-z", "--name-only", "--no-renames")
+    if not git.views or not await git.output_list("diff-tree", *options, head, tree, "--", *git.views):
         return tree
     with scratch_directory(worktree) as scratch:
         aside = git.with_variables(GIT_INDEX_FILE=scratch / "index")
         await aside.output("read-tree", tree)
-        await aside.output("rm", "-r", "--cached", "--force", "--quiet", "--ignore-unmatch", "--", *VIEWS)
-        for name in VIEWS:
+        await aside.output("rm", "-r", "--cached", "--force", "--quiet", "--ignore-unmatch", "--", *git.views)
+        for name in git.views:
             if (await git.run("cat-file", "-t", f"{head}:{name}")).out.strip() == "tree":
                 await aside.output("read-tree", f"--prefix={name}/", f"{head}:{name}")
         return await aside.output("write-tree")

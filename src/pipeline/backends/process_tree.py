@@ -1,58 +1,46 @@
 """Finds every process that a program started, and kills them until none is left.
 
 A process belongs to a program if it has the program's marker in its environment, is in its session, descends from one
-that does, or was seen doing so. This needs Linux's /proc; elsewhere only the program's own process group is reached. A
-process that clears its environment and leaves the session after its parents ended is not found.
+that does, or was seen doing so. A process that clears its environment and leaves the session after its parents ended
+is not found.
 """
 
 import os
 import signal
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from pathlib import Path
+
+import psutil
 
 MARKER = "AWF_PROCESS"
-_PROC = Path("/proc")
 _POLL_SECONDS = 0.01
 _KILL_SECONDS = 10.0  # a process stuck in the kernel dies when the kernel lets it; no run need wait for that
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
-    """A process as /proc shows it. A pid is reused; a pid together with a start time is not."""
-
-    pid: int
-    parent: int
-    group: int
-    session: int
-    started: int
-    alive: bool  # False for a zombie
-
-
-def list_processes() -> Iterator[Process]:
-    """Every process on this machine."""
-    pids = [entry.name for entry in _PROC.iterdir() if entry.name.isdecimal()] if _PROC.is_dir() else []
-    for pid in pids:
-        try:
-            stat = (_PROC / pid / "stat").read_bytes()
-        except OSError:  # it ended meanwhile
+def list_processes() -> Iterator[psutil.Process]:
+    """Yield every process of this machine. Two are equal if both the pid and the time of the start are."""
+    for pid in psutil.pids():
+        if pid == 0:  # macOS lists its kernel as 0, which means "myself" to every call that takes a pid
             continue
-        state, *fields = stat[stat.rindex(b")") + 2 :].split()  # a program's name may contain spaces and brackets
-        parent, group, session = map(int, fields[:3])
-        yield Process(int(pid), parent, group, session, started=int(fields[18]), alive=state not in b"ZX")
+        with suppress(psutil.Error):  # it ended meanwhile
+            yield psutil.Process(pid)
 
 
-def read_marker(pid: int) -> str | None:
-    """The marker of a process; None if it has none, has ended, or belongs to another user."""
+def is_alive(process: psutil.Process) -> bool:
+    """Whether a process runs; one that waits to be reaped does not."""
     try:
-        entries = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
-    except OSError:
+        return process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.Error:
+        return False
+
+
+def read_marker(process: psutil.Process) -> str | None:
+    """Return the marker of a process; None if it has none, has ended, or belongs to another user."""
+    try:
+        return process.environ().get(MARKER)
+    except (psutil.Error, OSError):
         return None
-    prefix = f"{MARKER}=".encode()
-    return next((os.fsdecode(entry.removeprefix(prefix)) for entry in entries if entry.startswith(prefix)), None)
 
 
 def stop_process_tree(leader: int, token: str, grace: float) -> None:
@@ -60,17 +48,27 @@ def stop_process_tree(leader: int, token: str, grace: float) -> None:
 
     It blocks. The leader must not have been reaped, or its pid might be another process's by now.
     """
-    tree = ProcessTree(lambda process: process.session == leader or read_marker(process.pid) == token)
+    tree = ProcessTree(lambda process: _read_id(os.getsid, process) == leader or read_marker(process) == token)
     if grace > 0:
         tree.running()  # remembers the descendants, who are not known as such once their parents are gone
         _signal_group(leader, signal.SIGTERM)
         deadline = time.monotonic() + grace
-        while any(process.group == leader and process.alive for process in list_processes()):
-            if time.monotonic() >= deadline:
-                break
+        while _group_runs(leader) and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
     _signal_group(leader, signal.SIGKILL)
     tree.kill()
+
+
+def _group_runs(leader: int) -> bool:
+    return any(is_alive(process) for process in list_processes() if _read_id(os.getpgid, process) == leader)
+
+
+def _read_id(read: Callable[[int], int], process: psutil.Process) -> int | None:
+    """Return the id of a process's session or group; None if it has ended."""
+    try:
+        return read(process.pid)
+    except OSError:
+        return None
 
 
 def _signal_group(leader: int, number: signal.Signals) -> None:
@@ -80,56 +78,56 @@ def _signal_group(leader: int, number: signal.Signals) -> None:
 
 def kill_by_label(label: str) -> int:
     """Kill what the programs with this label left running; returns how many processes that were."""
-    return ProcessTree(lambda process: _read_label(process.pid) == label).kill()
+    return ProcessTree(lambda process: _read_label(process) == label).kill()
 
 
 def kill_by_store(store: str) -> int:
     """Kill what the programs of all runs of a store left running; their labels end with `@` and the store."""
-    return ProcessTree(lambda process: (_read_label(process.pid) or "").endswith(f"@{store}")).kill()
+    return ProcessTree(lambda process: _read_label(process).endswith(f"@{store}")).kill()
 
 
-def _read_label(pid: int) -> str | None:
-    marker = read_marker(pid)
-    return None if marker is None else marker.rpartition(":")[0]
+def _read_label(process: psutil.Process) -> str:
+    """Return what stands before the token in a process's marker; an empty text if it has none."""
+    return (read_marker(process) or "").rpartition(":")[0]
 
 
 class ProcessTree:
     """The processes that `belongs` accepts, with their descendants, and all that were ever among them."""
 
-    def __init__(self, belongs: Callable[[Process], bool]) -> None:
+    def __init__(self, belongs: Callable[[psutil.Process], bool]) -> None:
         self._belongs = belongs
-        self._seen: set[tuple[int, int]] = set()
+        self._seen: set[psutil.Process] = set()
 
-    def running(self) -> list[Process]:
-        """Those that run now, without this process itself."""
-        children: dict[int, list[Process]] = defaultdict(list)
-        found: dict[int, Process] = {}
-        pending: list[Process] = []
+    def running(self) -> list[psutil.Process]:
+        """Return those that run now, without this process itself."""
+        found: set[psutil.Process] = set()
         for process in list_processes():
-            if process.pid == os.getpid():
+            if process in found or process.pid == os.getpid():
                 continue
-            children[process.parent].append(process)
-            if (process.pid, process.started) in self._seen or self._belongs(process):
-                pending.append(process)
-        while pending:
-            process = pending.pop()
-            if process.pid not in found:
-                found[process.pid] = process
-                pending += children[process.pid]
-        self._seen |= {(process.pid, process.started) for process in found.values()}
-        return [process for process in found.values() if process.alive]
+            if process in self._seen or self._belongs(process):
+                found |= {process, *_descendants(process)}
+        found = {process for process in found if process.pid != os.getpid()}
+        self._seen |= found
+        return [process for process in found if is_alive(process)]
 
     def kill(self) -> int:
         """Kill them until none is left; returns how many there were."""
-        killed: set[tuple[int, int]] = set()
+        killed: set[psutil.Process] = set()
         deadline = time.monotonic() + _KILL_SECONDS
         empty_looks = 0
         while empty_looks < 2 and time.monotonic() < deadline:  # twice: during an exec the environment is empty
             running = self.running()
             empty_looks = 0 if running else empty_looks + 1
             for process in running:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(process.pid, signal.SIGKILL)
-            killed |= {(process.pid, process.started) for process in running}
+                with suppress(psutil.Error):
+                    process.kill()  # not another process that got its pid meanwhile
+            killed.update(running)
             time.sleep(_POLL_SECONDS if empty_looks < 2 else 0)
         return len(killed)
+
+
+def _descendants(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return process.children(recursive=True)
+    except psutil.Error:  # it ended meanwhile
+        return []

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,12 +11,13 @@ from typing import Any, Protocol
 
 from pipeline.backends.agents.acp import AcpBackend
 from pipeline.backends.agents.api import ApiBackend
-from pipeline.backends.agents.base import AgentOverride, AgentProgram, ProgramBackend
+from pipeline.backends.agents.base import AgentProgram, ProgramBackend
 from pipeline.backends.agents.claude import Claude
 from pipeline.backends.agents.codex import Codex
 from pipeline.backends.agents.command import CommandBackend
 from pipeline.backends.agents.gemini import Gemini
 from pipeline.backends.agents.opencode import Opencode
+from pipeline.backends.agents.override import AgentOverride
 from pipeline.backends.agents.pi import Pi
 from pipeline.backends.agents.scripted import ScriptedBackend, load_script
 from pipeline.backends.probe import forget_probe, probe, probe_cache_path
@@ -25,7 +26,7 @@ from pipeline.engine.ports import Backend, Processes
 from pipeline.errors import AwfError
 from pipeline.language.model import LlmStage, ModelChoice, Workflow, agent_stages, choose_model
 from pipeline.redaction import redactor_of
-from pipeline.text import did_you_mean
+from pipeline.text import did_you_mean, listing
 
 AGENTS: Mapping[str, AgentProgram] = MappingProxyType(  # in the order in which they are looked for on PATH
     {agent.name: agent for agent in (Claude(), Codex(), Gemini(), Opencode(), Pi())}
@@ -57,8 +58,8 @@ class BackendSettings(Protocol):
 
 def format_stages(stages: Sequence[str]) -> str:
     """Stages as error messages name them: `stages "a", "b" and "c"`."""
-    names = [f'"{stage}"' for stage in stages]
-    return f"stage {names[0]}" if len(names) == 1 else f"stages {', '.join(names[:-1])} and {names[-1]}"
+    names = listing([f'"{stage}"' for stage in stages])
+    return f"stage {names}" if len(stages) == 1 else f"stages {names}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ class BackendSelector:
         self,
         options: Mapping[str, Any],
         processes: Processes,
-        plugins: Mapping[str, Backend],  # they precede built-in backends of the same name
+        plugins: Iterable[Backend],  # they precede built-in backends of the same name
         settings: BackendSettings,
         environ: Mapping[str, str],
         label: str = "awf",  # of processes that a backend starts by itself
@@ -97,7 +98,7 @@ class BackendSelector:
         self._settings = settings
         self._environ = environ
         self._label = label
-        self._backends: dict[str, Backend] = dict(plugins)
+        self._backends: dict[str, Backend] = {backend.name: backend for backend in plugins}
         self._chosen: dict[tuple[str | None, str | None], Backend] = {}
 
     def choose(self, stage: LlmStage, provider: str | None) -> Backend:

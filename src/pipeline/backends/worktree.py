@@ -4,7 +4,7 @@ No commit is ever lost: what a branch or a worktree holds beyond its checkpoint 
 """
 
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -30,11 +30,12 @@ _FIRST_COMMIT = "make a repository and a first commit: git init && git add --all
 
 
 class GitWorktrees:
-    """Worktrees in one directory, on branches `awf/<name>`."""
+    """Worktrees in one directory, on branches `awf/<name>`. What plugins show in `views` is not part of the work."""
 
-    def __init__(self, directory: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, directory: Path, environment: Mapping[str, str], views: Iterable[str] = ()) -> None:
         self._directory = directory
         self._environment = environment
+        self._views = tuple(views)
 
     async def create(self, repository: Path, name: str) -> Workspace:
         """Make worktree and branch from HEAD, or complete those of an interrupted attempt."""
@@ -123,7 +124,7 @@ class GitWorktrees:
         if top.code:
             reason = top.err.strip().removeprefix("fatal: ")
             raise WorkspaceError(f"{repository} cannot be used: {reason}", help=_FIRST_COMMIT)
-        return replace(git, directory=Path(top.out.removesuffix("\n")))
+        return replace(git, directory=Path(top.out.removesuffix("\n")), views=self._views)
 
     @asynccontextmanager
     async def _lease_existing(self, workspace: Workspace, *refs: str) -> AsyncIterator[Git]:

@@ -7,16 +7,18 @@ from typing import Any
 
 import click
 
+from pipeline.app.run_names import find_run, split_run
 from pipeline.app.runs import ResumeRequest
-from pipeline.app.store import NotWaiting, PendingQuestion, find_run, load_state, split_run
+from pipeline.app.store import NotWaiting, PendingQuestion, load_state
 from pipeline.cli.location import user_name
 from pipeline.cli.options import as_json_option
 from pipeline.cli.output import print_json
 from pipeline.cli.run import WatchOptions, resume_run
 from pipeline.cli.store_options import StoreLocation, store_location_options
-from pipeline.cli.terminal import Style, sanitize
+from pipeline.cli.terminal import Style
 from pipeline.cli.terminal_responder import show_question
 from pipeline.language.model import HumanStage
+from pipeline.text import sanitize
 
 
 @click.command("answer")
@@ -79,7 +81,7 @@ def _show(pending: PendingQuestion, where: StoreLocation) -> None:
         click.echo(f"\n{pending.answered.by} has answered: {pending.answered.option}")
         click.echo(f"resume with: awf resume {question.run_id}{where.end}")
         return
-    needed = ", ".join(sorted(question.needs_feedback))
+    needed = ", ".join(option.key for option in question.options if option.needs_feedback)
     also = f"   ({needed}: with --feedback TEXT)" if needed else ""
     click.echo(f"\nanswer with: awf answer {question.run_id} {question.stage} OPTION{where.end}{also}")
 
@@ -95,12 +97,12 @@ def _as_object(pending: PendingQuestion) -> dict[str, Any]:
             {
                 "option": option.key,
                 "label": option.label,
-                "needs_feedback": option.key in question.needs_feedback,
-                "approves": option in question.approving,
+                "needs_feedback": option.needs_feedback,
+                "approves": option.approves,
             }
             for option in question.options
         ],
-        "details": dict(question.details),
+        "details": dict(question.values),
         "earlier": [
             {"visit": one.visit, "option": one.option, "feedback": one.feedback, "by": one.by, "at": one.at}
             for one in pending.earlier

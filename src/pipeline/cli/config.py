@@ -5,28 +5,14 @@ from datetime import timedelta
 
 import click
 
+from pipeline.app.setting_table import BY_NAME, DECLARATIONS
 from pipeline.app.settings import Setting, SettingLevel, SettingOrigin
 from pipeline.cli.options import as_json_option, current_settings, settings_files
-from pipeline.cli.output import align_columns, print_json, terminal_width
+from pipeline.cli.output import print_json, terminal_width
 from pipeline.cli.terminal import Style
 from pipeline.language.model import write_duration
-from pipeline.text import display_width, sanitize_line, truncate
+from pipeline.text import align_columns, display_width, sanitize_line, truncate
 
-# What applies if nothing is set, in the order of the table.
-DEFAULTS = {
-    "backend": "the first agent on PATH",
-    "model": "the agent's own",
-    "provider": "the agent's own",
-    "reasoning_effort": "the agent's own",
-    "environment": "only what every program needs",
-    "on": "this machine",
-    "artifacts": "none",
-    "queue": "awf",
-    "remote": "none",
-    "limits.max_cost_usd": "no limit",
-    "limits.timeout": "no limit",
-    "limits.idle": "no limit",
-}
 _UNSET = Setting(None, SettingOrigin(SettingLevel.DEFAULT))
 _MIN_COLUMNS = 20  # of a value on a narrow terminal
 
@@ -40,7 +26,8 @@ def command(backend: str | None, *, as_json: bool) -> None:
     A project's file (.awf/config.kdl) overrides the user's (~/.config/awf/config.kdl), and options override both.
     """
     entries = current_settings().with_option("backend", "--backend", backend).entries
-    names = (*DEFAULTS, *sorted(entries.keys() - DEFAULTS.keys()))
+    always = [declared.name for declared in DECLARATIONS if "*" not in declared.name]
+    names = (*always, *sorted(entries.keys() - set(always)))
     settings = {name: entries.get(name, _UNSET) for name in names}
     if as_json:
         print_json(
@@ -73,7 +60,7 @@ def command(backend: str | None, *, as_json: bool) -> None:
 def _display(name: str, value: object) -> str:
     match value:
         case None:
-            return DEFAULTS[name]
+            return str(BY_NAME[name].default or BY_NAME[name].without)
         case timedelta():
             return write_duration(value)
         case tuple():

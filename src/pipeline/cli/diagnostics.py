@@ -11,12 +11,12 @@ import click
 from pipeline import __version__
 from pipeline.app.check import CheckedWorkflow, check_all, every_rule
 from pipeline.cli.location import catalog
-from pipeline.cli.terminal import Style, best_effort_output, sanitize
+from pipeline.cli.terminal import Style, best_effort_output
 from pipeline.errors import AwfError, ExitCode
 from pipeline.findings.plugin import review_format
 from pipeline.language.diagnostics import Diagnostic, RuleSeverity, has_errors
 from pipeline.language.source import SourceText
-from pipeline.text import did_you_mean, display_width, plural
+from pipeline.text import did_you_mean, display_width, escape_command, plural, sanitize
 
 REVIEW_FORMAT = "review-format"
 _MAX_EXCERPT = 100  # columns of a source line
@@ -86,15 +86,10 @@ def format_github(checked: Sequence[CheckedWorkflow]) -> str:
             "endColumn": problem.column + problem.width,
             "title": f"{problem.code} in {problem.stage}" if problem.stage else problem.code,
         }
-        written = ",".join(f"{name}={_escape(value, ':,')}" for name, value in properties.items())
+        written = ",".join(f"{name}={escape_command(value, ':,')}" for name, value in properties.items())
         message = problem.message + (f"\nhelp: {problem.help}" if problem.help else "")
-        lines.append(f"::{problem.severity} {written}::{_escape(message)}\n")
+        lines.append(f"::{problem.severity} {written}::{escape_command(message)}\n")
     return "".join(lines)
-
-
-def _escape(value: object, also: str = "") -> str:
-    """Percent-encode what would end a line or a property of a workflow command."""
-    return "".join(f"%{ord(c):02X}" if c in f"%\r\n{also}" else c for c in str(value))
 
 
 def format_sarif(checked: Sequence[CheckedWorkflow]) -> str:

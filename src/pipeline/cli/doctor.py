@@ -3,7 +3,6 @@
 import asyncio
 import os
 import sys
-import textwrap
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -21,7 +20,7 @@ from pipeline.cli.output import print_json, terminal_width
 from pipeline.cli.terminal import Style, best_effort_output
 from pipeline.errors import ExitCode
 from pipeline.plugins.manager import PluginManager
-from pipeline.text import format_cost, format_duration, sanitize_line, truncate
+from pipeline.text import format_cost, format_duration, listing, one_line, sanitize_line, wrap
 
 _NAME, _STATE, _PART = 11, 12, 15  # columns
 
@@ -43,7 +42,7 @@ def command(store: Path, *, probe: bool, as_json: bool) -> int:
         store=store,
         processes=LocalProcesses(f"doctor-{os.getpid()}"),
         cache=probe_cache_path(os.environ, home()),
-        plugins=plugins.agent_backends(),
+        plugins=plugins.collect("agent_backends"),
     )
     diagnosis = asyncio.run(doctor.examine(call=probe))
     with best_effort_output():
@@ -65,6 +64,7 @@ def command(store: Path, *, probe: bool, as_json: bool) -> int:
 
 
 def _lines(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
+    room = terminal_width() - _NAME - _STATE - 4
     yield style.name("agents")
     for agent in diagnosis.agents:
         if agent.works:
@@ -74,7 +74,7 @@ def _lines(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
         else:
             state = style.quiet(f"{'not found':<{_STATE}}")
             rest = agent.problem or f"install: {agent.advice}"
-        yield f"  {sanitize_line(agent.name):<{_NAME}}{state} {_fit(rest, _NAME + _STATE + 4)}"
+        yield f"  {sanitize_line(agent.name):<{_NAME}}{state} {one_line(rest, room)}"
         yield from map(_wrap, _details(agent))
     if diagnosis.profiles:
         yield ""
@@ -82,7 +82,7 @@ def _lines(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
     for profile in diagnosis.profiles:
         paint = style.good if profile.works else style.error
         state = paint(f"{profile.agent or 'no agent':<{_STATE}}")
-        yield f"  {sanitize_line(profile.name):<{_NAME}}{state} {_fit(profile.model, _NAME + _STATE + 4)}"
+        yield f"  {sanitize_line(profile.name):<{_NAME}}{state} {one_line(profile.model, room)}"
         if profile.problem:
             yield _wrap(profile.problem)
         if profile.call:
@@ -91,7 +91,7 @@ def _lines(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
     yield style.name("machine")
     for part in diagnosis.parts:
         paint = style.good if part.ok else style.error if part.needed else style.quiet
-        yield f"  {part.name:<{_PART}}" + paint(_fit(part.state, _PART + 3))
+        yield f"  {part.name:<{_PART}}" + paint(one_line(part.state, terminal_width() - _PART - 3))
     yield ""
     yield from _verdict(diagnosis, style)
 
@@ -99,7 +99,7 @@ def _lines(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
 def _wrap(detail: str) -> str:
     """A line below a name, in full: it may be an error to act on."""
     indent, width = " " * (_NAME + _STATE + 3), max(terminal_width() - 1, 60)
-    return textwrap.fill(sanitize_line(detail), width, initial_indent=indent, subsequent_indent=indent)
+    return "\n".join(wrap(sanitize_line(detail), width, indent, indent))
 
 
 def _details(agent: AgentCheck) -> Iterator[str]:
@@ -130,11 +130,7 @@ def _answer(call: AgentCall) -> str:
     if call.error:
         return f"failed {after}: {call.error}" + (f": {call.message}" if call.message else "")
     cost = format_cost(call.cost_usd) if call.cost_usd is not None else "cost unknown"
-    return f'answered "{truncate(sanitize_line(call.text), 30)}" {after}, {cost}'
-
-
-def _fit(text: str, taken: int) -> str:
-    return truncate(sanitize_line(text), terminal_width() - taken)
+    return f'answered "{one_line(call.text, 30)}" {after}, {cost}'
 
 
 def _verdict(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
@@ -142,11 +138,9 @@ def _verdict(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
         yield style.good("Ready.") + f" A stage that names no agent gets {sanitize_line(diagnosis.default)}."
         return
     if wrong := [part.name for part in diagnosis.parts if part.needed and not part.ok]:
-        yield style.error(f"Not ready: fix {' and '.join(wrong)}.")
+        yield style.error(f"Not ready: fix {listing(wrong)}.")
     if wrong := [sanitize_line(profile.name) for profile in diagnosis.profiles if not profile.works]:
-        yield style.error(
-            f"Not ready: fix the model {'profile' if len(wrong) == 1 else 'profiles'} {', '.join(wrong)}."
-        )
+        yield style.error(f"Not ready: fix the model {'profile' if len(wrong) == 1 else 'profiles'} {listing(wrong)}.")
     if diagnosis.working and not diagnosis.default_works:
         missing = f"gets {sanitize_line(diagnosis.default)}, which is not usable" if diagnosis.default else "gets none"
         other = f'backend "{sanitize_line(diagnosis.working[0])}"'

@@ -19,9 +19,9 @@ from pipeline.app.init import (
 )
 from pipeline.cli.location import catalog, project
 from pipeline.cli.options import settings_files, settings_or_defaults
-from pipeline.cli.terminal import Style, sanitize
+from pipeline.cli.terminal import Style
 from pipeline.errors import AwfError
-from pipeline.text import did_you_mean
+from pipeline.text import did_you_mean, sanitize
 
 _WITHOUT_AGENT = ("awf doctor", "awf demo")  # the next commands where no agent was found
 

@@ -4,12 +4,17 @@ import os
 import pwd
 import stat
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pipeline
-from pipeline.app.catalog import Catalog, repository_root
 from pipeline.errors import AwfError
+from pipeline.files import repository_root
+
+if TYPE_CHECKING:
+    from pipeline.app.catalog import Catalog
 
 STORE = ".awf"
+SETTINGS = "config.kdl"
 
 
 def project() -> Path:
@@ -32,6 +37,16 @@ def nearest_store() -> Path:
     return Path(STORE)
 
 
+def settings_paths() -> tuple[Path, Path]:
+    """Return the settings file of this user and that of the project around this directory.
+
+    A relative XDG_CONFIG_HOME is ignored, as its standard says.
+    """
+    given = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    base = given if given.is_absolute() else home() / ".config"
+    return base / "awf" / SETTINGS, Path(os.path.normpath(Path.cwd() / nearest_store() / SETTINGS))
+
+
 def default_store() -> Path:
     """The nearest store, for a command that uses it; raises AwfError if it is a file."""
     path = nearest_store()
@@ -50,8 +65,10 @@ def _is_private(folder: Path) -> bool:
     return about.st_uid == os.getuid() and not about.st_mode & stat.S_IWOTH
 
 
-def catalog() -> Catalog:
+def catalog() -> "Catalog":
     """The workflows that can be named in the current directory."""
+    from pipeline.app.catalog import Catalog  # noqa: PLC0415 - most commands need no workflow
+
     return Catalog(cwd=Path.cwd(), home=home(), shipped=Path(pipeline.__file__).parent / "workflows")
 
 

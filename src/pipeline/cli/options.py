@@ -4,21 +4,20 @@ import os
 import shlex
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pipeline.app.responders import read_answers
-from pipeline.app.settings import NOTHING_SET, LoadedSettings, Settings, SettingsPaths, load_settings
-from pipeline.backends.agents.scripted import load_script
-from pipeline.cli.diagnostics import format_diagnostic
-from pipeline.cli.location import default_store, home, nearest_store, project
-from pipeline.cli.terminal import Style, sanitize
+from pipeline.cli.location import default_store, home, project, settings_paths
+from pipeline.cli.terminal import Style
 from pipeline.errors import AwfError
 from pipeline.files import read_text
+from pipeline.text import sanitize
+
+if TYPE_CHECKING:
+    from pipeline.app.settings import LoadedSettings, Settings, SettingsPaths
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,7 +57,11 @@ def agent_options(command: F) -> F:
             type=click.Choice(["pause", "fail"]),
             help="What to do when a stage cannot do its job. [default: pause]",
         ),
-        click.option("--auto-approve", is_flag=True, help="Choose the approving option instead of asking a person."),
+        click.option(
+            "--auto-approve",
+            is_flag=True,
+            help="Choose the approving option instead of asking a person; never against a FAIL or ABORT.",
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -76,6 +79,9 @@ def read_agent_options(
     auto_approve: bool = False,
 ) -> dict[str, Any]:
     """Return the given options with the contents of their files, which a resume does not need again."""
+    from pipeline.app.responders import read_answers  # noqa: PLC0415 - brings the driver, and only runs need it
+    from pipeline.backends.agents.scripted import load_script  # noqa: PLC0415 - as above
+
     replies = None
     if script:
         replies = read_text(script, _JSON_HELP)
@@ -106,20 +112,26 @@ def split_command(command: str, option: str) -> tuple[str, ...]:
         raise AwfError(f'{option} "{command}": {error}', help="quote it as in a shell") from None
 
 
-def settings_files() -> SettingsPaths:
+def settings_files() -> "SettingsPaths":
     """Return the settings files of this user and of the project around this directory."""
-    path = Path(os.path.normpath(Path.cwd() / nearest_store() / "config.kdl"))
-    return replace(SettingsPaths.of(Path.cwd(), home(), os.environ), project=path)
+    from pipeline.app.settings import SettingsPaths  # noqa: PLC0415 - takes 40 ms; help and options need no settings
+
+    user, project = settings_paths()
+    return SettingsPaths(user, project, home(), Path.cwd())
 
 
-def settings_or_defaults() -> Settings:
+def settings_or_defaults() -> "Settings":
     """Load the settings for a command that only reads; files with errors count as empty."""
+    from pipeline.app.settings import NOTHING_SET  # noqa: PLC0415 - as in `settings_files`
+
     loaded = _load_settings(settings_files())
     return loaded.settings if not loaded.problems else NOTHING_SET
 
 
-def current_settings() -> Settings:
+def current_settings() -> "Settings":
     """Load the settings; print every error in their files and raise AwfError if there are any."""
+    from pipeline.cli.diagnostics import format_diagnostic  # noqa: PLC0415 - brings the checks of workflows
+
     loaded = _load_settings(settings_files())
     if not loaded.problems:
         return loaded.settings
@@ -131,7 +143,9 @@ def current_settings() -> Settings:
 
 
 @cache  # once per command, which may ask for its settings several times
-def _load_settings(paths: SettingsPaths) -> LoadedSettings:
+def _load_settings(paths: "SettingsPaths") -> "LoadedSettings":
+    from pipeline.app.settings import load_settings  # noqa: PLC0415 - as in `settings_files`
+
     loaded = load_settings(paths)
     if loaded.ignored:
         click.echo(f"note: {sanitize(loaded.ignored)}", err=True)

@@ -5,29 +5,35 @@ import shutil
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from pipeline.app.history import RunHistory
-from pipeline.app.store import RunStore, find_run, split_run
-from pipeline.cli.terminal import UNLIMITED, Style, sanitize
-from pipeline.engine.state import State
-from pipeline.text import display_width, truncate
+from pipeline.app.run_names import find_run, split_run
+from pipeline.cli.terminal import UNLIMITED, Style
+from pipeline.text import align_columns as align_columns  # noqa: PLC0414 - for the commands about findings
+from pipeline.text import display_width, sanitize, truncate
+
+if TYPE_CHECKING:
+    from pipeline.app.history import RunHistory
+    from pipeline.app.store import RunStore
+    from pipeline.engine.state import State
 
 _LINE_LIMIT = 64 * 1024
 _NARROWEST = 8  # columns that the last column of a table keeps
 
 
-def load_history(store: RunStore, name: str) -> RunHistory:
+def load_history(store: "RunStore", name: str) -> "RunHistory":
     """The history of the run that a name, the beginning of one, or "latest" means."""
+    from pipeline.app.history import RunHistory  # noqa: PLC0415 - commands about findings save 20 ms
+
     run_id = find_run(name, store.journal.runs())
     return RunHistory.read(entry.record for entry in store.journal.entries(run_id))
 
 
 def load_history_and_name(
-    store: RunStore, words: Sequence[str], names: Callable[[State], Collection[str]], *, needed: bool = False
-) -> tuple[RunHistory, str]:
+    store: "RunStore", words: Sequence[str], names: "Callable[[State], Collection[str]]", *, needed: bool = False
+) -> "tuple[RunHistory, str]":
     """The history of the run that arguments mean, and the name after it, such as a stage; empty when there is none.
 
     The run may be left out for the newest one. If the name may be left out as well, `names` lists what a single
@@ -37,7 +43,7 @@ def load_history_and_name(
         raise click.UsageError(f"unexpected argument {words[2]!r}")
 
     @cache  # the newest run is read once, whether for its names or because it is meant
-    def read(run_id: str) -> RunHistory:
+    def read(run_id: str) -> "RunHistory":
         return load_history(store, run_id)
 
     def newest_names(newest: str) -> Collection[str]:
@@ -47,7 +53,7 @@ def load_history_and_name(
     return read(run_id), next(iter(rest), "")
 
 
-def stage_names(state: State) -> Collection[str]:
+def stage_names(state: "State") -> Collection[str]:
     """The stages of a run's workflow, and those it visited before it adopted this workflow."""
     return {*state.workflow.by_id, *state.visits}
 
@@ -61,16 +67,6 @@ def paint_status(status: str, style: Style) -> str:
     """A status in its color."""
     paints = {"success": style.good, "fail": style.error, "error": style.error, "running": style.name}
     return paints.get(status.strip(), style.warning)(status)
-
-
-def align_columns(rows: Sequence[Sequence[str]], right: frozenset[int]) -> list[list[str]]:
-    """The cells of a table, padded to the width of their column; the columns in `right` are right-aligned."""
-    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
-    padded = list[list[str]]()
-    for row in rows:
-        gaps = [" " * (width - display_width(cell)) for cell, width in zip(row, widths, strict=True)]
-        padded.append([gaps[n] + cell if n in right else cell + gaps[n] for n, cell in enumerate(row)])
-    return padded
 
 
 def table_lines(rows: Sequence[Sequence[str]], right: frozenset[int], status: int, style: Style) -> Iterator[str]:

@@ -6,8 +6,7 @@ from pathlib import Path
 import click
 
 from pipeline.app.report.content import build_report, describe_changes, read_review
-from pipeline.app.report.html import render_html
-from pipeline.app.report.markdown import render_markdown
+from pipeline.app.report.render import render_html, render_markdown
 from pipeline.cli.options import as_json_option
 from pipeline.cli.output import load_history, print_json
 from pipeline.cli.store_options import StoreLocation, store_location_options

@@ -8,8 +8,17 @@ from typing import Any
 import click
 
 from pipeline.app.check import check
-from pipeline.app.findings.ledger import find_repository, open_ledger, read_snapshot, timestamp
-from pipeline.app.review import WORKFLOW, ReviewTarget, choose_reviewers, find_target, with_reviewers
+from pipeline.app.findings.ledger import find_repository, open_ledger
+from pipeline.app.findings.lookup import require_full_review
+from pipeline.app.review import (
+    WORKFLOW,
+    ReviewTarget,
+    choose_reviewers,
+    find_target,
+    refuse_if_answers_wait,
+    required_reviewers,
+    with_reviewers,
+)
 from pipeline.app.runs import RunResult
 from pipeline.app.store import RunStore
 from pipeline.app.wiring import Runtime
@@ -20,10 +29,8 @@ from pipeline.cli.options import agent_options, current_settings, read_agent_opt
 from pipeline.cli.run import WatchOptions, execute_run, prepare_run, watch_options
 from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.errors import AwfError, ExitCode
-from pipeline.findings.model import Finding
+from pipeline.findings.model import Finding, FindingState
 from pipeline.findings.review_options import COMMAND, OPTION
-from pipeline.findings.reviews import claims_to_verify
-from pipeline.findings.views import Views
 from pipeline.language.model import Lens
 
 _LENSES = (*(lens.value for lens in Lens), "all")
@@ -53,6 +60,10 @@ _LENSES = (*(lens.value for lens in Lens), "all")
     show_default=True,
     help="The mildest verdict that makes the command fail.",
 )
+@click.option("--whole", is_flag=True, help="Give every reviewer the whole change, whatever it has seen before.")
+@click.option(
+    "--open", "every", is_flag=True, help="With --mode verify: ask about every open finding, not only claims."
+)
 @click.option("--no-report", is_flag=True, help="Do not write a report below docs/code-reviews.")
 @agent_options
 @store_location_options
@@ -71,6 +82,8 @@ def command(
     *,
     fix: bool,
     no_report: bool,
+    whole: bool,
+    every: bool,
     **agent: Any,
 ) -> int:
     """Review the current change with several reviewers and the tools of the settings.
@@ -78,8 +91,10 @@ def command(
     The change is what differs from the commit at which this branch left the default branch; uncommitted and new files
     are included. The reviewers are those of the workflow "review": copy it into your project to change them.
 
-    Exits with 0 if the review passes, 1 if its verdict is as bad as --fail-on or worse, 3 if it is incomplete or waits
-    for a person, 130 if it is cancelled.
+    Exits with 0 if the verdict is milder than --fail-on, 1 if it is not, 3 if the review is incomplete or waits for a
+    person, 130 if it is cancelled. Whether everybody has looked at the whole change is what "awf verdict" says.
+
+    If an earlier review of the same change was stopped after somebody had found something, resume that one first.
     """
     if watch.detach and not where.on:
         raise click.UsageError("--detach needs a cluster; name one with --on")
@@ -87,8 +102,10 @@ def command(
         raise click.UsageError("--mode verify needs the ledger of this machine and cannot be combined with --on")
     root, wanted = project(), frozenset(Lens) if "all" in lenses else frozenset(map(Lens, lenses or ("code-review",)))
     settings = current_settings()
-    target = find_target(root, os.environ, where.store.absolute(), settings.review_reports, base, paths)
-    claims = _claims(where.store) if mode == "verify" else []
+    target = find_target(root, os.environ, where.store.absolute(), base, paths)
+    if every and mode != "verify":
+        raise click.UsageError("--open goes with --mode verify")
+    claims = _to_verify(where.store, every=every) if mode == "verify" else []
     if not target.files and mode != "verify":
         help = "name another base, such as: awf review --base HEAD~1"
         raise AwfError(f"nothing to review: no file differs from {target.base[:12]} ({target.target})", help=help)
@@ -101,21 +118,22 @@ def command(
     chosen = choose_reviewers(workflow, wanted, only, settings.review_tools, claims)
     checked = with_reviewers(checked, workflow, chosen)
     options = read_agent_options(**agent)
-    options[OPTION] = _review_options(target, mode, sorted(wanted), fail_on, report=not no_report)
+    required = list(required_reviewers(workflow, settings.review_tools, chosen))
+    how = {"required": required, "whole": whole, "open": every, "report": not no_report and mode == "full"}
+    options[OPTION] = _review_options(target, mode, sorted(wanted), fail_on) | how
     inputs = {"fix": applied or "ask"} if applied or fix else {}
     record = prepare_run(WORKFLOW, entry, checked, goal, inputs, options, where)
     if record is None:
         return ExitCode.USAGE
 
     def start(store: RunStore, runtime: Runtime) -> RunResult:
+        refuse_if_answers_wait(store.journal)
         return store.start(record, runtime, checked.workflow)
 
     return execute_run(start, where, replace(watch, events=False))
 
 
-def _review_options(
-    target: ReviewTarget, mode: str, lenses: list[Lens], fail_on: str, *, report: bool
-) -> dict[str, Any]:
+def _review_options(target: ReviewTarget, mode: str, lenses: list[Lens], fail_on: str) -> dict[str, Any]:
     """What the run's first record says about the review, so that every reader and a resumed run know it."""
     return {
         "mode": mode,
@@ -126,18 +144,20 @@ def _review_options(
         "caller": COMMAND,
         "lenses": [str(lens) for lens in lenses],
         "fail_on": fail_on,
-        "report": report and mode == "full",
     }
 
 
-def _claims(store: Path) -> list[Finding]:
-    """The findings to verify, those claimed in the view files included; raises AwfError without any."""
+def _to_verify(store: Path, *, every: bool) -> list[Finding]:
+    """Return the findings to verify, those claimed in the view files included; raise AwfError without any."""
     repository = find_repository(None, Path.cwd(), os.environ, current_settings().record_writers)
-    now = utc_now()
-    if not claims_to_verify(read_snapshot(store, repository.root, timestamp(now)).ledger):
-        help = 'an agent claims a fix in its answer, or as "fixed" in .code-review/review-latest.json'
-        raise AwfError("no fix to verify: no finding is claimed to be fixed or reopened", help=help)
-    if problem := Views(repository.root, store).why_not_verifiable():
-        raise AwfError(problem, help="start with: awf review")
-    with open_ledger(store, repository, now) as opened:  # records the claims, so that the run sees them
-        return claims_to_verify(opened.ledger)
+    with open_ledger(store, repository, utc_now()) as opened:  # records the claims, so that the run sees them
+        found = [finding for finding in opened.ledger.findings.values() if finding.state.is_open]
+        if found:
+            require_full_review(opened.ledger)
+    if every and not found:
+        raise AwfError("nothing to verify: no finding is open", help="start with: awf review")
+    claimed = [one for one in found if one.state in (FindingState.FIX_CLAIMED, FindingState.REOPENED)]
+    if not every and not claimed:
+        help = 'an agent claims a fix in its answer, or as "fixed" in a verdict file; --open asks about all findings'
+        raise AwfError("no fix to verify: no finding is claimed to be fixed, and none was reopened", help=help)
+    return found if every else claimed

@@ -4,17 +4,18 @@ import json
 import os
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
 
 import click
 
 from pipeline.app.findings.ledger import find_repository
+from pipeline.app.findings.queries import line_row, verify_command
 from pipeline.app.findings.review_report import write_review_report
 from pipeline.app.overview import resume_commands
-from pipeline.app.review import ReviewResult, summarize_review
+from pipeline.app.review import ChangedFiles, ReviewResult, changed_files, summarize_review
 from pipeline.app.runs import RunResult
 from pipeline.app.store import RunStore, load_state
 from pipeline.cli.findings.options import print_problems, utc_now
@@ -26,14 +27,17 @@ from pipeline.cli.store_options import StoreLocation
 from pipeline.cli.terminal import UNLIMITED, Style, best_effort_output, sanitize
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError
-from pipeline.findings.explanation import location_text
-from pipeline.findings.ledger import LedgerStore
-from pipeline.findings.model import Finding, FindingState, Severity
+from pipeline.findings.explanation import count_lines, location_text, member_line
+from pipeline.findings.ledger import LedgerStore, passes_of
+from pipeline.findings.lines import Line
+from pipeline.findings.model import FindingState, What
+from pipeline.findings.places import follow_renames
 from pipeline.findings.review_options import ReviewOptions, review_options
 from pipeline.findings.verdicts import Verdict
-from pipeline.text import format_cost, format_count, format_duration, plural, truncate
+from pipeline.text import format_cost, format_count, format_duration, listing, plural, truncate
 
-_MAX_FINDINGS = 30  # on the screen
+_MAX_LINES = 30  # of work on the screen
+_MAX_FILES = 10  # that are named
 
 
 def show_review(store: RunStore, result: RunResult, where: StoreLocation, watch: WatchOptions) -> int:
@@ -41,9 +45,11 @@ def show_review(store: RunStore, result: RunResult, where: StoreLocation, watch:
     state = load_state(store.journal, result.run_id)
     options, ledger = review_options(state), LedgerStore(store.ledger(result.run_id)).ledger()
     review = summarize_review(state, ledger)
+    lines = review.review.open if where.on else follow_renames(review.review.open, ledger, state.directory, os.environ)
     code = review.exit_code(Verdict(options.fail_on.upper()))
     commands = list(_next_commands(review, result, where))
-    report = _write_report(result.run_id, where) if options.report and not where.on and review.reviewed else ""
+    changed = None if where.on else changed_files(state, ledger, os.environ, where.store.absolute())
+    report = _write_report(result.run_id, where) if options.report and not where.on and review.review.passed else ""
     about = {
         "report": report,
         "mode": options.mode,
@@ -54,11 +60,20 @@ def show_review(store: RunStore, result: RunResult, where: StoreLocation, watch:
     with best_effort_output():
         if watch.as_json:
             triage = {"triage": result.triage} if result.triage else {}
-            document = review.as_json(ledger) | about | triage | {"next": commands, "exit_code": int(code)}
+            files = {"changed": asdict(changed)} if changed else {}
+            document = (
+                review.as_json()
+                | {"open": list(map(line_row, lines))}
+                | about
+                | triage
+                | files
+                | {"next": commands, "exit_code": int(code)}
+            )
             # After the events of the run, each of which is a line, the result is the last line.
             click.echo(json.dumps(document, indent=None if watch.events else 2))
         else:
-            click.echo("\n".join((*_lines(review, options, report, commands), *([""] if result.triage else []))))
+            notes = [*_notes(review, report), *([_changed(changed)] if changed else []), _used(review)]
+            click.echo("\n".join((*_lines(review, lines, options, notes, commands), *([""] if result.triage else []))))
             show_triage(result)
     return code
 
@@ -76,61 +91,110 @@ def _write_report(run_id: str, where: StoreLocation) -> str:
     return written.path
 
 
-def _lines(review: ReviewResult, options: ReviewOptions, report: str, commands: Sequence[str]) -> Iterator[str]:
-    style = Style.of(sys.stdout)
+def _lines(
+    result: ReviewResult, lines: Sequence[Line], options: ReviewOptions, notes: Sequence[str], commands: Sequence[str]
+) -> Iterator[str]:
+    style, review = Style.of(sys.stdout), result.review
     paint = {Verdict.PASS: style.good, Verdict.WARN: style.warning}.get(review.verdict, style.error)
-    severities = Counter(finding.severity for finding, _ in review.findings)
-    counts = ", ".join(f"{severities[one]} {one}" for one in Severity if severities[one])
-    missing = "; the review is incomplete" if review.gaps else ""
-    yield f"{paint(review.verdict)}{f' ({counts})' if counts else ''}{missing}: {sanitize(options.target)}"
-    shown = review.findings[:_MAX_FINDINGS]
-    for severity, found in groupby(shown, key=lambda each: each[0].severity):
+    yield f"{paint(sanitize(review.headline))}: {sanitize(options.target)}"
+    passes = {passed.id for passed in passes_of(review.ledger, result.run_id)}
+    shown = lines[:_MAX_LINES]
+    for severity, group in groupby(sorted(shown, key=_by_severity), key=lambda line: line.severity):
         yield f"\n{style.name(severity.upper())}"
-        yield from (_finding_line(finding, since) for finding, since in found)
-    if len(review.findings) > len(shown):
-        yield f"\n{plural(len(review.findings) - len(shown), 'more finding')} not shown."
-    if not (review.findings or review.gaps or review.rejections):
-        yield "\nThis review left nothing open." if review.older else "\nNothing is left to deal with."
-    notes = [f"Incomplete: {sanitize(gap)}" for gap in review.gaps]
-    notes += (f"Rejected by {sanitize(one)}" for one in review.rejections)
-    if review.older:
-        remain = "finding of earlier reviews is" if review.older == 1 else "findings of earlier reviews are"
-        notes.append(f"{review.older} {remain} still open: awf findings list")
-    if not review.gaps and review.status is not RunStatus.SUCCESS and review.reason not in ("", review.status):
-        notes.append(f"{review.status.capitalize()}: {sanitize(review.reason)}")
-    if review.filtered:
-        notes.append(f"{plural(review.filtered, 'item')} filtered or demoted: awf findings list --filtered")
-    if report:
-        notes.append(f"Report: {sanitize(report)}")
-    used = [format_duration(review.seconds), *([f"{format_count(review.tokens)} tokens"] if review.tokens else [])]
-    notes.append(
-        ", ".join([f"Run {review.run_id}", *used, *([format_cost(review.cost_usd)] if review.cost_usd else [])])
-    )
-    yield "\n" + "\n".join(notes)
+        for line in group:
+            yield _line_text(line, passes)
+            yield from (f"      also {sanitize(member_line(member))}" for member in line.others)
+    if len(lines) > len(shown):
+        yield f"\n{count_lines(len(lines) - len(shown), 'more')} not shown."
+    if not lines and not result.gaps and not review.rejections:
+        yield "\nNothing is open about it."
+    yield "\n" + "\n".join(map(sanitize, notes))
     if commands:
         yield "\nNext:"
         yield from (f"  {command}" for command in commands)
 
 
-def _finding_line(finding: Finding, since: str) -> str:
-    """One finding: where, what, who said so, and whether it is new."""
+def _by_severity(line: Line) -> int:
+    return line.severity.rank
+
+
+def _notes(result: ReviewResult, report: str) -> Iterator[str]:
+    """Yield what is missing and open elsewhere, and where the report is."""
+    review = result.review
+    yield from (f"Incomplete: {gap}" for gap in result.gaps)
+    if result.waiting:
+        yield f"Findings of {', '.join(result.waiting)} are taken in when the review is resumed"
+    yield from (f"Rejected by {look.reviewer}: {look.argument or 'no reason'}" for look in review.rejections)
+    yield from review.unruled
+    if review.unshown:
+        yield review.unshown
+    if review.changed:
+        yield "Files changed while the reviewers looked: awf review"
+    elif review.unseen and not result.gaps:
+        yield f"Ships nothing: {review.missing_looks}"
+    if review.elsewhere:
+        yield f"Elsewhere: {count_lines(len(review.elsewhere))}: awf findings list"
+    stopped = result.status is not RunStatus.SUCCESS and result.reason not in ("", result.status)
+    if stopped and not result.gaps:
+        yield f"{result.status.capitalize()}: {result.reason}"
+    if review.filtered:
+        yield f"{plural(review.filtered, 'item')} filtered or demoted: awf findings list --filtered"
+    if report:
+        yield f"Report: {report}"
+
+
+def _changed(files: ChangedFiles) -> str:
+    """Return what is in the working tree after fixes were made."""
+    if files.problem:
+        return f"Git cannot tell what changed in the working tree: {files.problem}"
+    if not files.names:
+        return "Nothing changed in the working tree since the review began"
+    committed = [name for name in files.names if name not in files.uncommitted]
+    parts = [
+        f"{listing(names, _MAX_FILES)} ({word})"
+        for names, word in ((files.uncommitted, "not committed"), (committed, "committed"))
+        if names
+    ]
+    return f"Changed in the working tree since the review began: {'; '.join(parts)}"
+
+
+def _used(result: ReviewResult) -> str:
+    """Return what the run used, in one line."""
+    used = [f"Run {result.run_id}", format_duration(result.seconds)]
+    if result.tokens:
+        used.append(f"{format_count(result.tokens)} tokens")
+    if result.cost_usd:
+        used.append(format_cost(result.cost_usd))
+    return ", ".join(used)
+
+
+def _line_text(line: Line, passes: Collection[str]) -> str:
+    """Return a line of work: where, what, who said so, and whether it is new."""
     columns = terminal_width()
-    state = f", {finding.state.replace('_', ' ')}" if finding.state is not FindingState.OPEN else ""
-    end = f"  [{', '.join(finding.sources)}; {since}{state}]"
-    text = f"  #{finding.number}  {location_text(finding)}  {finding.title}"
+    state = f", {line.state.replace('_', ' ')}" if line.state is not FindingState.OPEN else ""
+    end = f"  [{', '.join(line.reviewers)}; {_since(line, passes)}{state}]"
+    text = f"  #{line.number}  {location_text(line.lead)}  {line.title}"
     room = max(columns - len(end) - 1, 40) if columns != UNLIMITED else UNLIMITED
     return f"{truncate(sanitize(text), room)}{sanitize(end)}"
 
 
+def _since(line: Line, passes: Collection[str]) -> str:
+    """Return whether a line of work is new in some passes, was known before, or was fixed and is back."""
+    if line.state is FindingState.REOPENED:
+        return "back again"
+    raised = (change for finding in line.members for change in finding.history if change.what is What.RAISED)
+    return "new" if all(change.pass_id in passes for change in raised) else "known"
+
+
 def _next_commands(review: ReviewResult, result: RunResult, where: StoreLocation) -> Iterator[str]:
-    """The commands that make sense now, the most urgent first."""
-    end, run = where.end, result.run_id
+    """Yield the commands that make sense now, the most urgent first."""
+    end, run, open_lines = where.end, result.run_id, review.review.open
     if review.status is RunStatus.WAITING:
         yield f"awf answer {run}{end}"
     if review.status is not RunStatus.SUCCESS:
         yield f"{resume_commands(run, result.resume, None if where.on else result.until, time.time())[0]}{end}"
-    if review.findings:
-        yield f"awf findings show {review.findings[0][0].number}{end}"
+    if open_lines:
+        yield f"awf findings show {open_lines[0].number}{end}"
         yield f"awf findings walk{end}"
-    if any(finding.state is FindingState.FIX_CLAIMED for finding, _ in review.findings):
-        yield f"awf review --mode verify{end}"
+    if review.review.claimed:
+        yield f"{verify_command(review.review)}{end}"

@@ -21,8 +21,9 @@ from pipeline.app.doctor import Doctor
 from pipeline.app.overview import UNPRICED, resume_commands
 from pipeline.app.preflight import agent_problems, goal_problems, project_problems
 from pipeline.app.responders import check_answers
+from pipeline.app.run_names import check_run_name, find_run
 from pipeline.app.runs import ResumeRequest, RunResult, build_record
-from pipeline.app.store import RunStore, StoppedWatching, check_run_name, find_run, find_unfinished
+from pipeline.app.store import RunStore, StoppedWatching, find_unfinished
 from pipeline.app.wiring import Runtime
 from pipeline.backends.probe import probe_cache_path
 from pipeline.backends.process import LocalProcesses
@@ -32,8 +33,8 @@ from pipeline.cli.location import catalog, home, project, user_name
 from pipeline.cli.main import print_error
 from pipeline.cli.options import agent_options, as_json_option, current_settings, read_agent_options
 from pipeline.cli.store_options import StoreLocation, store_location_options
-from pipeline.cli.terminal import best_effort_output, sanitize
-from pipeline.cli.terminal_responder import TerminalResponder, TerminalTriage
+from pipeline.cli.terminal import best_effort_output
+from pipeline.cli.terminal_responder import TerminalResponder
 from pipeline.engine.events import Event, EventKind, Listener
 from pipeline.engine.records import RunCreated
 from pipeline.engine.state import RunStatus
@@ -44,7 +45,7 @@ from pipeline.language.inputs import resolve_inputs
 from pipeline.language.model import Workflow
 from pipeline.observe.progress import open_view
 from pipeline.plugins.manager import PluginManager
-from pipeline.text import did_you_mean, format_time_until, plural
+from pipeline.text import did_you_mean, format_time_until, plural, sanitize
 
 Action = Callable[[RunStore, Runtime], RunResult]  # starts or resumes a run
 
@@ -175,7 +176,7 @@ def _local_problems(workflow: Workflow, options: dict[str, Any], store: Path, *,
     found = list(project_problems(workflow, project(), Path.cwd(), os.environ))
     plugins = PluginManager(time.time)
     plugins.load_installed()
-    added = plugins.agent_backends()
+    added = plugins.collect("agent_backends")
     settings, processes = current_settings(), LocalProcesses(f"preflight-{os.getpid()}")
     backends = BackendSelector(options, processes, added, settings, os.environ)
     missing = backends.problems(workflow)
@@ -285,12 +286,12 @@ def execute_run(action: Action, where: StoreLocation, watch: WatchOptions) -> in
                 detach=watch.detach,
             )
             if not watch.as_json and not watch.detach:
-                view = stack.enter_context(open_view(sys.stderr))
+                terminal = sys.stderr  # while the view is drawn, another stream has that name
+                view = stack.enter_context(open_view(terminal))
                 runtime = replace(runtime, listeners=(view.listen, *listeners))
                 if sys.stdin.isatty():
-                    responders = (TerminalResponder(view.hide, view.show, user_name()),)
-                    deciders = (TerminalTriage(view.hide, view.show),)
-                    runtime = replace(runtime, responders=responders, deciders=deciders)
+                    person = TerminalResponder(user_name(), terminal, view.hide, view.show)
+                    runtime = replace(runtime, responders=(person,))
             result = action(store, runtime)
             first = next(store.journal.entries(result.run_id)).record
             if isinstance(first, RunCreated) and is_review_command(first.options) and not watch.detach:

@@ -9,11 +9,11 @@ from pipeline.app.overview import RunSummary, summarize_run
 from pipeline.cli.options import as_json_option
 from pipeline.cli.output import print_json, table_lines
 from pipeline.cli.store_options import StoreLocation, store_location_options
-from pipeline.cli.terminal import UNLIMITED, Style, sanitize
+from pipeline.cli.terminal import UNLIMITED, Style
 from pipeline.engine.ports import JournalError
 from pipeline.engine.state import RunStatus
 from pipeline.errors import ExitCode
-from pipeline.text import format_age, format_clock, format_cost, sanitize_line, truncate, visit_label
+from pipeline.text import format_age, format_clock, format_cost, sanitize, sanitize_line, truncate, visit_label
 
 DEFAULT_LIMIT = 30
 GOAL_WIDTH = 60  # when the output is not a terminal

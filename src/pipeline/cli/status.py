@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import click
 
-from pipeline.app.history import read_filtered, read_open_findings
+from pipeline.app.history import read_review
 from pipeline.app.overview import LimitUsage, RunOverview, overview_of, resume_commands
 from pipeline.app.store import WorkerInfo
 from pipeline.cli.options import as_json_option
@@ -27,7 +27,7 @@ from pipeline.text import (
     visit_label,
 )
 
-_MAX_LINES = 12  # findings, reports, and notes
+_MAX_LINES = 12  # lines of work, reports, and notes
 _HEADER = ("STAGE", "VISITS", "LAST", "SOURCE", "TIME", "TOKENS", "COST")
 
 
@@ -36,7 +36,7 @@ _HEADER = ("STAGE", "VISITS", "LAST", "SOURCE", "TIME", "TOKENS", "COST")
 @store_location_options
 @as_json_option
 def command(run: str, where: StoreLocation, *, as_json: bool) -> None:
-    """Show a run: its limits, its stages, its open findings and reports, and what to do next.
+    """Show a run: its limits, its stages, its verdict, its open findings and reports, and what to do next.
 
     RUN is the id of a run, the beginning of one, or "latest", the default.
     """
@@ -44,9 +44,8 @@ def command(run: str, where: StoreLocation, *, as_json: bool) -> None:
         history = load_history(store, run)
         driven = store.is_driven(history.state.run_id)
         worker = store.worker_info(history.state.run_id) if driven else None
-        ledger, run_id = store.ledger(history.state.run_id), history.state.run_id
-        findings, filtered = read_open_findings(ledger, run_id), read_filtered(ledger, run_id)
-    overview, now = overview_of(history, findings, filtered, driven=driven), time.time()
+        review = read_review(store.ledger(history.state.run_id), history.state.run_id)
+    overview, now = overview_of(history, review, driven=driven), time.time()
     if as_json:
         cluster = {"cluster": asdict(worker) if worker else None} if where.on else {}
         print_json({**overview.as_json(), "next": next_commands(overview, where, now), **cluster})
@@ -90,6 +89,8 @@ def _facts(overview: RunOverview, worker: WorkerInfo | None, style: Style, now: 
         advice = truncate(f"  {error.advice}{resets}", style.width - 12 - display_width(name))
         yield style.quiet(f"{'error':<11}") + style.error(name) + advice
     yield fact("at", visit_label(overview.stage, overview.visit))
+    if overview.verdict:
+        yield fact("verdict", overview.verdict)
     for number, limit in enumerate(overview.limits):
         yield fact("" if number else "limits", _limit_text(limit))
     if overview.workspace:
@@ -130,10 +131,13 @@ def _sections(overview: RunOverview, where: StoreLocation, style: Style, now: fl
         yield from ("", *table_lines([_HEADER, *rows], right=frozenset({1, 4, 5, 6}), status=2, style=style))
     if findings := overview.open_findings:
         command = f"awf findings list --run {overview.run_id}{where.end}"
-        yield from ("", style.warning(plural(len(findings), "open finding")) + style.quiet(f"  {command}"))
+        count = f"{plural(len(findings), 'open line')} of work"
+        yield from ("", style.warning(count) + style.quiet(f"  {command}"))
         for one in findings[:_MAX_LINES]:
             place = f"{one['file']}:{one['line']}" if one["line"] else one["file"] or ""
-            words = (f"#{one['number']} {one['severity']}", place, one["title"])
+            others = len(one["members"]) - 1
+            title = f"{one['title']} (and {plural(others, 'more finding')})" if others else one["title"]
+            words = (f"#{one['number']} {one['severity']}", place, title)
             yield "  " + truncate("  ".join(sanitize_line(word[:2000]) for word in words if word), style.width - 3)
         if more := len(findings) - _MAX_LINES:
             yield from [f"  and {more} more"] if more > 0 else []

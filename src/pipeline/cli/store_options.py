@@ -12,39 +12,25 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from pipeline.app.store import RunStore, open_local_store
-from pipeline.cli.location import nearest_store
+from pipeline.cli.location import nearest_store, settings_paths
 from pipeline.cli.options import settings_or_defaults, store_option
-from pipeline.cli.terminal import sanitize
 from pipeline.errors import AwfError
 from pipeline.redaction import redactor_of
+from pipeline.text import sanitize
 
 if TYPE_CHECKING:
+    from pipeline.app.store import RunStore
     from pipeline.cluster.client import ClusterStore
     from pipeline.cluster.mirror import MirroredStore
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class _RenamedOption(click.Option):
-    """An option whose earlier spellings are accepted, but not shown."""
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        accepted, self.opts = self.opts, self.opts[:1]
-        try:
-            return super().get_help_record(ctx)
-        finally:
-            self.opts = accepted
-
-
 _CLUSTER = (
     click.option("--on", envvar="AWF_ON", metavar="URL", help="Use a cluster: temporal://HOST:PORT/NAMESPACE."),
     click.option(
         "--artifacts",
-        "--artefacts",
-        "artifacts",
-        cls=_RenamedOption,
-        envvar=["AWF_ARTIFACTS", "AWF_ARTEFACTS"],
+        envvar="AWF_ARTIFACTS",
         metavar="URL",
         help="Storage the cluster shares: a directory or s3://BUCKET.",
     ),
@@ -69,8 +55,10 @@ class StoreLocation:
             return "" if given else f" --on {self.on} --artifacts {self.artifacts}"
         return "" if self.store == nearest_store() else f" --store {sanitize(shlex.quote(str(self.store)))}"
 
-    def open(self) -> AbstractContextManager[RunStore]:
+    def open(self) -> "AbstractContextManager[RunStore]":
         """The run store."""
+        from pipeline.app.store import open_local_store  # noqa: PLC0415 - what reads runs takes 60 ms to load
+
         return self.open_cluster() if self.on else open_local_store(self.store, redactor_of(os.environ))
 
     @contextmanager
@@ -125,6 +113,8 @@ def find_cluster(
     source = click.get_current_context().get_parameter_source
     if source(named) is ParameterSource.COMMANDLINE and source("on") is not ParameterSource.COMMANDLINE:
         return None
+    if not on and not any(map(os.path.lexists, settings_paths())):
+        return None  # without the 40 ms that importing the settings takes
     settings = settings_or_defaults()
     cluster = on or settings.on
     if not cluster:
@@ -135,4 +125,4 @@ def find_cluster(
             f"no shared storage is set for the cluster {cluster}",
             help="name a directory or a bucket: --artifacts URL, AWF_ARTIFACTS, or artifacts in the settings",
         )
-    return StoreLocation(store, cluster, shared, queue or settings.queue or "awf")
+    return StoreLocation(store, cluster, shared, queue or settings.queue)

@@ -11,7 +11,7 @@ from typing import TextIO
 
 import click
 
-from pipeline.text import REPLACEMENT, is_control
+from pipeline.text import sanitize as sanitize  # noqa: PLC0414 - for the commands about findings and reviews
 
 UNLIMITED = 1000  # columns where no terminal wraps the lines
 
@@ -48,11 +48,6 @@ class Style:
 
     def _paint(self, code: str, text: str) -> str:
         return f"\x1b[{code}m{text}\x1b[0m" if self.colors else text
-
-
-def sanitize(text: str) -> str:
-    """Return text on one line that keeps its columns and cannot move the cursor or reverse the reading direction."""
-    return "".join(" " if c in "\t\n" else REPLACEMENT if is_control(c) else c for c in text)
 
 
 def reopen_closed_streams() -> None:

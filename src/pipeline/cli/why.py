@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipeline.app.history import AttemptEnd, AttemptRecord, RunNote, VisitRecord, read_open_findings, read_rounds
+from pipeline.app.history import AttemptEnd, AttemptRecord, RunNote, VisitRecord, read_review, read_rounds
 from pipeline.app.overview import view_notes
-from pipeline.app.store import NEWEST
+from pipeline.app.run_names import NEWEST
 from pipeline.cli.options import as_json_option
 from pipeline.cli.output import load_history_and_name, paint_status, print_json, stage_names
 from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import Style
-from pipeline.text import display_width, format_duration, plural, sanitize_line, truncate, visit_label
+from pipeline.text import display_width, format_duration, one_line, plural, sanitize_line, truncate, visit_label
 
 if TYPE_CHECKING:
     from pipeline.findings.rounds import Round
@@ -42,7 +42,7 @@ def command(words: tuple[str, ...], where: StoreLocation, *, as_json: bool) -> N
         run_id = history.state.run_id
         driven = store.is_driven(run_id)
         rounds = [] if name or as_json else read_rounds(store.ledger(run_id), run_id)
-        findings = [] if name or as_json else read_open_findings(store.ledger(run_id), run_id)
+        review = None if name or as_json else read_review(store.ledger(run_id), run_id)
     if name.startswith(_FINDING) and name not in stage_names(history.state):
         _explain_finding(name, run_id, where, as_json=as_json)
         return
@@ -56,8 +56,8 @@ def command(words: tuple[str, ...], where: StoreLocation, *, as_json: bool) -> N
             click.echo(line)
     for line in _round_lines(rounds):
         click.echo(truncate(line, style.width - 1))
-    if findings:
-        count = plural(len(findings), "open finding")
+    if review and review.open:
+        count = f"{plural(len(review.open), 'open line')} of work"
         click.echo("\n" + truncate(f"{count}: awf findings list --run {run_id}{where.end}", style.width - 1))
 
 
@@ -103,7 +103,7 @@ def _visit_notes(visit: VisitRecord, notes: Notes) -> list[str]:
 
 def _entry_lines(entry: VisitRecord | RunNote, notes: Notes, style: Style, unfinished: str) -> Iterator[str]:
     def fit(indent: str, text: str) -> str:
-        return indent + truncate(sanitize_line(text[:4000]), style.width - len(indent) - 1)
+        return indent + one_line(text, style.width - len(indent) - 1)
 
     if isinstance(entry, RunNote):
         yield style.warning(fit("", f"-- {entry.text}"))
@@ -155,22 +155,20 @@ def _attempt_text(attempt: AttemptRecord, unfinished: str) -> str:
 
 
 def _round_lines(rounds: "list[Round]") -> Iterator[str]:
-    """The review rounds as a table; nothing for a run without findings."""
-    rows = [
-        (one.number, one.resolved, one.carried, one.new, one.regressed, one.late, one.caused_by_fix) for one in rounds
-    ]
+    """Yield the review rounds as a table; nothing for a run without findings."""
+    rows = [(one.number, one.resolved, one.carried, one.new, one.regressed) for one in rounds]
     if not any(any(groups) for _, *groups in rows):
         return
     yield ""
-    yield "round  resolved  carried  new  regressed  late  caused by a fix"
+    yield "round  resolved  carried  new  regressed"
     for number, *groups in rows:
-        cells = (f"{len(group):>{width}}" for group, width in zip(groups, (8, 7, 3, 9, 4, 15), strict=True))
+        cells = (f"{len(group):>{width}}" for group, width in zip(groups, (8, 7, 3, 9), strict=True))
         yield f"{number:>5}  {'  '.join(cells)}"
 
 
 def _explain_finding(name: str, run_id: str, where: StoreLocation, *, as_json: bool) -> None:
     # These take as long to load as the whole command, and few ask about a finding.
-    from pipeline.app.findings.ledger import find_finding  # noqa: PLC0415
+    from pipeline.app.findings.lookup import find_finding  # noqa: PLC0415
     from pipeline.cli.findings.options import FindingsSource  # noqa: PLC0415
     from pipeline.cli.findings.show import explanation_lines  # noqa: PLC0415
     from pipeline.findings.explanation import explain  # noqa: PLC0415

@@ -14,13 +14,14 @@ from pipeline.app.store import load_state
 from pipeline.cli.diagnostics import print_diagnostics
 from pipeline.cli.location import catalog
 from pipeline.cli.options import store_option
-from pipeline.cli.terminal import Style, sanitize
+from pipeline.cli.terminal import Style
 from pipeline.errors import AwfError
 from pipeline.graph.export import draw_dot, draw_mermaid
 from pipeline.graph.svg import draw_svg
 from pipeline.graph.text import draw_text
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.language.model import Workflow, WorkflowInput
+from pipeline.text import sanitize
 
 _FORMATS = {"text": draw_text, "mermaid": draw_mermaid, "dot": draw_dot, "svg": draw_svg}
 

@@ -46,7 +46,7 @@ from pipeline.engine.records import (
 )
 from pipeline.engine.state import RunStatus, State, apply, begin
 from pipeline.errors import AwfError
-from pipeline.findings.plugin import commit_events
+from pipeline.findings.keys import commit_events
 from pipeline.language.model import StageKind, Workflow
 from pipeline.plugins.manager import PluginManager
 from pipeline.redaction import Redactor, redactor_of

@@ -20,8 +20,9 @@ from pipeline.engine.ports import HumanAnswer, JournalEntry, UnknownRun
 from pipeline.engine.records import AnyRecord, AttemptFailed, BranchCompleted, StageErrored, VisitStarted
 from pipeline.errors import AwfError
 from pipeline.journal import check_run_id, run_exists
-from pipeline.journal.codec import ATTACHMENT_ERRORS, damaged_record, decode, encode, pack_text, unpack_text
+from pipeline.journal.codec import decode, encode
 from pipeline.journal.memory import MemoryMailbox
+from pipeline.journal.packing import ATTACHMENT_ERRORS, damaged_record, pack_text, unpack_text
 
 INDEX = "index/"  # the prefix of the keys that list the runs in the order they were created
 _BATCH = 100  # objects fetched at once

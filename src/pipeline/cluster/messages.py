@@ -24,8 +24,8 @@ from pipeline.engine.records import (
     StageErrored,
     VisitCompleted,
 )
-from pipeline.engine.state import FinishedBranch, Progress, RunStatus, State, apply, begin, raise_limits
-from pipeline.journal.codec import pack_text, unpack_text
+from pipeline.engine.state import Progress, RunStatus, State, apply, begin, raise_limits
+from pipeline.journal.packing import pack_text, unpack_text
 
 QUEUE = "awf"  # the default queue of workers
 WORKFLOW = "awf"
@@ -33,7 +33,7 @@ NOT_BEGUN = "NotBegun"  # the type of an error before anything was run, so the s
 _CONTEXT_KEYS = frozenset({Key.HOLD, Key.WORKSPACE_PATH})  # all that is read in the context to decide
 _LONGEST_REASON = 300  # characters
 _LIMITS = ("max_visits", "max_stages", "max_duration", "max_cost_usd")
-_NOT_SENT = frozenset({"workflow", "settings", "progress", "prompts", "goal", "options", "cwd", "recent"})
+_NOT_SENT = frozenset({"workflow", "settings", "progress", "prompts", "goal", "options", "cwd", "recent", "said"})
 _SENT_AS = {"pending_gates": "owed", "interrupted": "torn", "started": "begun", "retry_at": "due"}  # else by its name
 
 _state_adapter = TypeAdapter(State)
@@ -66,7 +66,6 @@ class StateSnapshot(ClusterMessage):
             **state._asdict(),
             **state.progress._asdict(),
             "context": state.context.values,
-            "branches": {name: branch.outcome for name, branch in state.progress.branches.items()},
             "limits": {name: getattr(state.settings, name) for name in _LIMITS},
         }
         sent = {_SENT_AS.get(name, name): value for name, value in fields.items() if name not in _NOT_SENT}
@@ -84,7 +83,6 @@ class StateSnapshot(ClusterMessage):
         names = (*State._fields, *Progress._fields)
         fields = {name: sent[_SENT_AS.get(name, name)] for name in names if _SENT_AS.get(name, name) in sent}
         fields["context"] = {"values": fields["context"]}
-        fields["branches"] = {name: {"outcome": outcome} for name, outcome in fields["branches"].items()}
         progress = {name: fields.pop(name) for name in Progress._fields if name in fields}
         fields["progress"] = first.progress._asdict() | progress
         limits = {name: limit for name, limit in self.limits.items() if limit is not None}
@@ -95,7 +93,7 @@ class StateSnapshot(ClusterMessage):
 def compact_state(state: State) -> State:
     """Return a state with no more than `compact_record` leaves of its records."""
     values = {key: state.context.get(key) for key in state.context if key in _CONTEXT_KEYS}
-    branches = {name: FinishedBranch(_compact_outcome(one.outcome)) for name, one in state.progress.branches.items()}
+    branches = {name: _compact_outcome(outcome) for name, outcome in state.progress.branches.items()}
     return state._replace(
         prompts={},
         goal="",
@@ -103,17 +101,15 @@ def compact_state(state: State) -> State:
         recent=(),
         context=Context(values),
         reason=state.reason[:_LONGEST_REASON],
-        progress=state.progress._replace(branches=branches),
+        progress=state.progress._replace(branches=branches, said={}),
     )
 
 
 def compact_record(record: AnyRecord) -> AnyRecord:
     """Return a record without its texts. Applied to a compact state, it leads to the same decisions."""
     match record:
-        case AttemptFailed() | StageErrored():
+        case AttemptFailed() | StageErrored() | BranchCompleted():
             return record.model_copy(update={"outcome": _compact_outcome(record.outcome)})
-        case BranchCompleted():
-            return record.model_copy(update={"outcome": _compact_outcome(record.outcome), "operations": ()})
         case VisitCompleted():
             branches = [one.model_copy(update={"outcome": _compact_outcome(one.outcome)}) for one in record.branches]
             changes = {

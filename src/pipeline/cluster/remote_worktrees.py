@@ -4,7 +4,7 @@ The worker that runs the next stage fetches that commit. Each commit has a ref o
 the run cannot move; the run's branch is for people.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
@@ -63,8 +63,10 @@ def _ref(run_id: str, commit: str) -> str:
 class RemoteWorktrees(GitWorktrees):
     """The worktrees of one run on one worker, in its `store`. Commits are pushed as they are made."""
 
-    def __init__(self, run_id: str, remote: GitRemote, store: Path, environ: Mapping[str, str]) -> None:
-        super().__init__(store / "worktrees", dict(environ))
+    def __init__(
+        self, run_id: str, remote: GitRemote, store: Path, environ: Mapping[str, str], views: Iterable[str] = ()
+    ) -> None:
+        super().__init__(store / "worktrees", dict(environ), views)
         self._run_id = run_id
         self._remote = remote
         self._checkout = store / "checkouts" / run_id  # this worker's clone for the run

@@ -24,7 +24,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from pipeline.app.history import STREAMS
 from pipeline.app.store import store_label
-from pipeline.app.wiring import Runtime, build_services
+from pipeline.app.wiring import Runtime, build_services, installed_views
 from pipeline.backends.process_tree import kill_by_store
 from pipeline.backends.worktree import GitWorktrees
 from pipeline.cluster.journal import (
@@ -122,6 +122,7 @@ class WorkerRuns:
         self.output: dict[tuple[str, str], dict[str, str]] = {}  # the latest of each running stage
         listeners = (*runtime.listeners, self._note_output)
         self._runtime = replace(runtime, mailbox=SharedMailbox(store), listeners=listeners)
+        self._views = installed_views()
         self._runs: dict[str, WorkerRun] = {}  # the one used last at the end
 
     def get(self, run_id: str) -> WorkerRun:
@@ -155,7 +156,7 @@ class WorkerRuns:
                     help="make it available on every worker, or start runs with --remote",
                 )
             elif workspace:
-                worktrees = GitWorktrees(directory.parent, dict(self._runtime.environ))
+                worktrees = GitWorktrees(directory.parent, dict(self._runtime.environ), self._views)
                 await worktrees.restore(workspace, f"{state.run_id}/{state.cursor.stage}-{state.cursor.visit}")
             run.restored = commits
 
@@ -171,7 +172,7 @@ class WorkerRuns:
             runtime = replace(self._runtime, workspaces=run.worktrees)
             run.services = build_services(state, self.journal.of(state.run_id), runtime)
             if state.stages_run:
-                run.services.plugins.on_resume(state)  # it may be new to this worker
+                run.services.plugins.call("on_resume", run_id=state.run_id)  # it may be new to this worker
         return StageExecutor(state, replace(run.services, journal=journal))
 
     def _load(self, run_id: str) -> WorkerRun:
@@ -181,7 +182,8 @@ class WorkerRuns:
         if first is None or not isinstance(first.record, RunCreated):
             raise UnknownRun(f"there is no run {run_id} in {self.store.name}")
         state, remote = begin(first.record), remote_of(first.record)
-        worktrees = RemoteWorktrees(run_id, remote, self.directory, self._runtime.environ) if remote else None
+        given = (self.directory, self._runtime.environ, self._views)
+        worktrees = RemoteWorktrees(run_id, remote, *given) if remote else None
         return WorkerRun(state, (first.record.file, first.record.source), worktrees)
 
     def _note_output(self, event: Event) -> None:
@@ -276,8 +278,8 @@ class Activities:
             if isinstance(command, Ask):
                 await executor.ask(command)
             elif isinstance(command, FanOut):
-                for branch in executor.state.progress.branches.values():
-                    fetch_outcome_files(self._runs.store, self._runs.directory, branch.outcome)
+                for outcome in executor.state.progress.branches.values():
+                    fetch_outcome_files(self._runs.store, self._runs.directory, outcome)
                 executor.join(command, request.began)
             else:
                 raise _disagreement(command)

@@ -5,7 +5,6 @@ Recorded histories must replay: a change in the order of commands needs `workflo
 """
 
 import asyncio
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -55,6 +54,7 @@ class RunWorkflow:
         self._home = given.home  # the queue of the worker that has the run's files
         self._answered = list(given.answered)
         self._resumes = list(given.asked_for)
+        self._overdue: HumanVisit | None = None  # a question whose time is up
         self._known_state: State | None = None
         self._file, self._source = "", ""
         if given.snapshot is not None:
@@ -218,20 +218,23 @@ class RunWorkflow:
     async def _wait_to_resume(self) -> None:
         """Wait for an answer, a resume, the reset of a quota, or the end of the time to answer; then continue."""
         answer = self._visit_at_cursor() if self._state.status is RunStatus.WAITING else None
-        with suppress(TimeoutError):
+        try:
             await workflow.wait_condition(
-                lambda: bool(self._resumes) or answer in self._answered, timeout=self._seconds_to_wait()
+                lambda: bool(self._resumes) or answer in self._answered, timeout=self._seconds_to_wait(answer)
             )
+        except TimeoutError:
+            self._overdue = answer
         self._answered = [visit for visit in self._answered if visit != answer]
         key = self._resumes.pop(0) if self._resumes else ""
         self._apply(await self._short_step("resume", self._request(resume=key), StepResult))
 
-    def _seconds_to_wait(self) -> float | None:
+    def _seconds_to_wait(self, question: HumanVisit | None) -> float | None:
+        """Return the time to wait; None for a question that its timeout did not end: it is for a person."""
         state = self._state
         due = state.until if state.status is RunStatus.PAUSED else None
         stage, asked_at = state.stage, state.progress.asked_at
         if state.status is RunStatus.WAITING and isinstance(stage, HumanStage) and asked_at is not None:
-            due = None if stage.timeout is None else asked_at + stage.timeout.total_seconds()
+            due = asked_at + stage.timeout.total_seconds() if stage.timeout and question != self._overdue else None
         return None if due is None else max(0.001, due - workflow.time())
 
     def _continue_as_new_if_long(self) -> None:

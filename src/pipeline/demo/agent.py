@@ -63,8 +63,13 @@ def section(prompt: str, heading: str) -> str:
 
 def listed_in(prompt: str, defect: dict[str, Any]) -> Iterator[re.Match[str]]:
     """Yield the findings of a prompt that are a defect, by the title that any reviewer gave it."""
-    titles = [report["title"] for report in defect.get("report", ())]
-    return (found for found in _LISTED.finditer(prompt) if any(title in found[0] for title in titles))
+    for report in defect.get("report", ()):
+        yield from titled(prompt, report["title"])
+
+
+def titled(prompt: str, title: str) -> Iterator[re.Match[str]]:
+    """Yield the findings of a prompt with a title."""
+    return (found for found in _LISTED.finditer(prompt) if title in found[0])
 
 
 def is_fixed(defect: dict[str, Any]) -> bool:
@@ -84,17 +89,31 @@ def review(stage: str, prompt: str, defects: list[dict[str, Any]]) -> None:
         for report in defect.get("report", ()):
             if report["stage"] != stage:
                 continue
-            number = next((int(found["number"]) for found in listed_in(known, defect)), None)
-            if is_fixed(defect):
-                rulings += [{"number": number, "ruling": "fixed", "reason": "I looked again."}] if number else []
-            elif number and "dispute" in defect:
-                rulings.append({"number": number, "ruling": "upheld", "reason": defect["upheld"]})
-            elif report["title"] not in considered:
+            number = next((int(found["number"]) for found in titled(known, report["title"])), None)
+            if number:
+                rulings.append({"number": number, **ruling(defect)})
+            elif not is_fixed(defect) and report["title"] not in considered:
                 findings.append(finding(report, source))
-    answer = {"reviewer": stage, "findings": findings, "rulings": rulings, "residual_risks": [], "testing_gaps": []}
+    answer = {
+        "reviewer": stage,
+        "findings": findings,
+        "rulings": rulings,
+        "reviewed": ["report.py: pages, the average price, and conditions", "test_report.py: what it calls"],
+        "residual_risks": [],
+        "testing_gaps": [],
+    }
     for line in json.dumps(answer, indent=1).splitlines():
         print(line, flush=True)  # noqa: T201 - an agent answers on standard output
     say(f"Reported {len(findings)}, ruled on {len(rulings)}.")
+
+
+def ruling(defect: dict[str, Any]) -> dict[str, str]:
+    """Return what a reviewer says of a defect that it has reported."""
+    if is_fixed(defect):
+        return {"ruling": "fixed", "reason": "I looked again."}
+    if "dispute" in defect:
+        return {"ruling": "upheld", "reason": defect["upheld"]}
+    return {"ruling": "not fixed", "reason": "The line is as it was."}
 
 
 def finding(report: dict[str, Any], source: list[str]) -> dict[str, Any]:

@@ -28,6 +28,8 @@ from pipeline.engine.ports import (
     RUNS,
     AskAgent,
     Clock,
+    Concluded,
+    Conclusion,
     Handler,
     Job,
     Journal,
@@ -60,6 +62,7 @@ from pipeline.language.model import (
     Effects,
     LlmStage,
     OnError,
+    ParallelStage,
     Retry,
     StageKind,
     ToolStage,
@@ -75,25 +78,14 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 class Plugins(Protocol):
     """What plugins add to a run. Every method but `emit` raises PluginFailed if a plugin raises."""
 
-    def before_stage(self, stage: BaseStage, visit: int, state: State) -> None:
-        """Show plugins the run before an attempt starts."""
+    def call(self, hook: str, **given: Any) -> None:
+        """Call a hook for what its plugins do."""
 
-    def after_stage(
-        self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
-    ) -> tuple[Operation | LedgerLine, ...]:
-        """Return what plugins add to a completed stage. `context` includes what the stage itself changed."""
+    def collect(self, hook: str, **given: Any) -> list[Any]:
+        """Return the results of all plugins in the order of registration; those of a mapping are its pairs."""
 
-    def after_branch(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> tuple[Operation, ...]:
-        """Return operations to record with a branch and apply when the branches are joined."""
-
-    def after_commit(self) -> None:
-        """Let plugins act on what has been committed."""
-
-    def commit_events(self, before: Context, after: Context) -> Iterable[tuple[str, Mapping[str, Any]]]:
-        """Return the events of plugins, as kind and data, about a commit that changed the context."""
-
-    def on_resume(self, state: State) -> None:
-        """Let plugins repair what a crash left behind."""
+    def conclude(self, visits: Sequence[Concluded], context: Context, state: State, at: float) -> Conclusion:
+        """Return what all plugins make of visits. Each sees the outcomes as the earlier ones amended them."""
 
     def emit(self, kind: str, state: State, stage: str = "", visit: int = 0, **data: Any) -> None:
         """Tell all listeners about an event."""
@@ -151,7 +143,7 @@ def _done_kind(outcome: Outcome) -> EventKind:
 
 def redact_outcome(redactor: Redactor, outcome: Outcome) -> Outcome:
     """Return an outcome without secrets in anything that a stage can say."""
-    reported = ("reason", "response", "updates", "preferred_label", "preferred_next", "notes")
+    reported = ("reason", "response", "answers", "updates", "preferred_label", "preferred_next", "notes", "kept")
     changes = {name: redactor.value(getattr(outcome, name)) for name in reported}
     if failure := outcome.failure:
         texts = {name: redactor.text(getattr(failure, name)) for name in ("digest", "stdout_tail", "stderr_tail")}
@@ -159,9 +151,13 @@ def redact_outcome(redactor: Redactor, outcome: Outcome) -> Outcome:
     return outcome.model_copy(update=changes)
 
 
-def redact_operation(redactor: Redactor, operation: Operation) -> Operation:
-    """Return an operation that puts no secret into the context."""
-    return operation._replace(value=redactor.value(operation.value))
+def redact_conclusion(redactor: Redactor, conclusion: Conclusion) -> Conclusion:
+    """Return a conclusion that puts no secret into a record, the context or the ledger."""
+    return Conclusion(
+        {stage: redact_outcome(redactor, outcome) for stage, outcome in conclusion.outcomes.items()},
+        [operation._replace(value=redactor.value(operation.value)) for operation in conclusion.operations],
+        [LedgerLine(redactor.text(line.text)) for line in conclusion.lines],
+    )
 
 
 class StageExecutor:
@@ -175,7 +171,6 @@ class StageExecutor:
         self.services = services
         self._now = services.clock.now
         self._prompts: dict[str, str] = {}  # to be recorded with the attempt of a stage
-        self._lines: list[str] = []  # for the ledger, to be committed with the next record
         self._committing = asyncio.Lock()  # git allows one commit at a time
 
     async def attempt(self, visit: Visit, before: State | None = None) -> Outcome | Visit:
@@ -209,18 +204,15 @@ class StageExecutor:
 
     async def conclude(self, visit: Visit, outcome: Outcome) -> None:
         """Record the outcome of the visit at the cursor with the transition taken, or that the stage errored."""
-        stage = self.state.stage
-        outcome = _route_error(stage, outcome)
+        outcome = _route_error(self.state.stage, outcome)
         if outcome.status is Status.ERROR:
-            return self._record_error(visit, outcome)
+            return self._conclude_error(visit, outcome)
         try:
             # The workspace first: nothing may be awaited between what plugins report and its record.
-            commit = await self._commit_workspace(stage, visit)
-            operations = [*self._operations(stage, visit.visit, outcome, self.state), *commit]
-            record = self._complete(outcome, operations)
-        except (PluginFailed, WorkspaceError) as error:
-            return self._record_error(visit, crash_outcome(error), inform_plugins=False)
-        return self._finish(record)
+            commit = await self._commit_workspace(self.state.stage, visit)
+        except WorkspaceError as error:
+            return self._record_error(visit, crash_outcome(error))
+        return self._complete_visit(visit, outcome, commit)
 
     async def ask(self, command: Ask) -> None:
         """Ask a person, and record the answer, or that nobody is available."""
@@ -229,36 +221,32 @@ class StageExecutor:
         visit = Visit(command.stage, command.visit, self.state.progress.attempt(command.stage))
         outcome = await self._handle(self._job(stage, command.visit, 1, self.state))
         if isinstance(outcome, Waiting):
-            return self._record(RunWaiting(at=self._now(), stage=command.stage, visit=command.visit))
+            at, why = self._now(), outcome.reason
+            return self._record(RunWaiting(at=at, stage=command.stage, visit=command.visit, reason=why))
         if outcome.status is Status.ERROR:
-            return self._record_error(visit, outcome)
+            return self._conclude_error(visit, outcome)
         option = str(outcome.updates.get(Key.HUMAN_SELECTED, outcome.preferred_label))
         if option:  # empty if nobody answered in time
             by = str(outcome.updates.get(Key.HUMAN_BY, ""))
             self._emit(EventKind.HUMAN_ANSWERED, command.stage, command.visit, option=option, by=by)
-        try:
-            record = self._complete(outcome, self._operations(stage, command.visit, outcome, self.state), option=option)
-        except PluginFailed as error:
-            return self._record_error(visit, crash_outcome(error), inform_plugins=False)
-        return self._finish(record)
+        return self._complete_visit(visit, outcome, option=option)
 
     async def conclude_branch(self, command: FanOut, visit: Visit, outcome: Outcome) -> None:
-        """Record the outcome of one branch with what plugins keep of it, or that it errored.
+        """Record the outcome of one branch, or that it errored.
 
-        Plugins add to the run when the branches are joined, in file order, so nothing depends on which branch was
-        quicker. A read-only branch commits nothing while others run: it would commit half of what they are writing.
+        Plugins conclude all branches together when they are joined, so nothing depends on which was quicker. A
+        read-only branch commits nothing while others run: it would commit half of what they are writing.
         """
         stage = self.state.workflow.stage(visit.stage)
         outcome = _route_error(stage, outcome)
         if outcome.status is Status.ERROR:
-            return self._record_error(visit, outcome)
+            return self._conclude_error(visit, outcome)
         done = {*self.state.progress.branches, stage.id}
         is_last = all(branch.stage in done for branch in command.parallel.branches)
         try:
             commit = await self._commit_workspace(stage, visit) if may_write(stage) or is_last else ()
-            operations = self.services.plugins.after_branch(stage, visit.visit, outcome, self.state)
-        except (PluginFailed, WorkspaceError) as error:
-            return self._record_error(visit, crash_outcome(error), inform_plugins=False)
+        except WorkspaceError as error:
+            return self._record_error(visit, crash_outcome(error))
         record = BranchCompleted(
             at=self._now(),
             stage=command.parallel.id,
@@ -267,26 +255,32 @@ class StageExecutor:
             branch_visit=visit.visit,
             outcome=outcome,
             commit=next((str(operation.value) for operation in commit), ""),
-            operations=tuple(redact_operation(self.services.redactor, operation) for operation in operations),
         )
         self._record(record, prompt_of=visit.stage)
         return self._emit_record(record)
 
     def join(self, command: FanOut, began: float) -> None:
-        """Record the outcome of a parallel stage whose branches are all done."""
-        stage, branches = command.parallel, self.state.progress.branches
-        results = [
-            BranchResult(stage=name, visit=self.state.visits.get(name, 0) + 1, outcome=branches[name].outcome)
-            for name in (branch.stage for branch in stage.branches)
-        ]
-        outcome = join_branches(stage, results, self._now() - began)
+        """Record the outcome of a parallel stage whose branches are all done.
+
+        A branch that plugins call an error runs again on resume. The others stay done, and are concluded with it then.
+        """
+        parallel, finished = command.parallel, self._finished_branches(command.parallel)
         try:
-            operations = self._join_operations(command, results, outcome)
+            conclusion = self._conclude(finished)
+            visits = conclusion.amend(finished)
+            if any(one.outcome.status is Status.ERROR for one in visits):
+                return self._reject_branches(visits, conclusion.lines)
+            results = [BranchResult(stage=one.stage.id, visit=one.visit, outcome=one.outcome) for one in visits]
+            outcome = join_branches(parallel, results, self._now() - began)
+            own = [operation for one in visits for operation in stage_operations(one.stage, one.outcome)]
+            operations = [*own, *conclusion.operations, *stage_operations(parallel, outcome)]
+            if commit := self.state.progress.commit:
+                operations.append(Set(Key.WORKSPACE_COMMIT, commit))
             record = self._complete(outcome, operations, branches=results)
         except PluginFailed as error:
-            visit = Visit(stage.id, command.visit, self.state.progress.attempt(stage.id))
-            return self._record_error(visit, crash_outcome(error), inform_plugins=False)
-        return self._finish(record)
+            visit = Visit(parallel.id, command.visit, self.state.progress.attempt(parallel.id))
+            return self._record_error(visit, crash_outcome(error))
+        return self._finish(record, conclusion.lines)
 
     def pause(self, command: Pause) -> None:
         """Record that the run stops here until it is resumed."""
@@ -304,7 +298,7 @@ class StageExecutor:
     def prepare_resumed(self) -> None:
         """Let plugins repair what a crash left behind; pause the run if one cannot."""
         try:
-            self.services.plugins.on_resume(self.state)
+            self.services.plugins.call("on_resume", run_id=self.state.run_id)
         except PluginFailed as error:
             self._hold(error)
 
@@ -319,18 +313,19 @@ class StageExecutor:
     async def _handle(self, job: Job) -> Outcome | Waiting:
         """Run the handler. An exception is an error of the stage, unless the run's files cannot be written."""
         kind: StageKind = job.stage.kind  # type: ignore[attr-defined]  # every stage has one, but BaseStage does not
+        plugins, redactor, kept = self.services.plugins, self.services.redactor, dict[str, Any]()
         try:
-            self.services.plugins.before_stage(job.stage, job.visit, job.state)
+            kept = dict(plugins.collect("before_stage", stage=job.stage, visit=job.visit, state=job.state))
             result = await self.services.handlers[kind].run(job)
             if isinstance(result, Waiting):
                 return result
-            result = redact_outcome(self.services.redactor, result)
+            result = redact_outcome(redactor, result.model_copy(update={"kept": kept}))
         except Exception as error:
             if _is_storage_error(error, self.services.store):
                 message = f'the files of stage "{job.stage.id}" cannot be written: {error}'
                 help = "free disk space or make the store writable, then resume the run; the stage will run again"
                 raise JournalError(message, help=help) from error
-            result = redact_outcome(self.services.redactor, crash_outcome(error))
+            result = redact_outcome(redactor, crash_outcome(error).model_copy(update={"kept": kept}))
         return result if result.duration else result.model_copy(update={"duration": job.elapsed()})
 
     def _job(self, stage: BaseStage, visit: int, attempt: int, state: State) -> Job:
@@ -352,32 +347,55 @@ class StageExecutor:
         services = self.services
         return Job(stage, visit, attempt, state, services.store, emit, attach_prompt, elapsed, services.ask_agent)
 
-    def _operations(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> list[Operation]:
-        """Return what a stage changes and what plugins add, keeping their ledger lines for the next record."""
-        redactor, operations = self.services.redactor, stage_operations(stage, outcome)
-        context = state.context.apply(operations)
-        for added in self.services.plugins.after_stage(stage, visit, outcome, context, state, self._now()):
-            if isinstance(added, LedgerLine):
-                self._lines.append(redactor.text(added.text))
-            else:
-                operations.append(redact_operation(redactor, added))
-        return operations
+    def _conclude(self, visits: Sequence[Concluded]) -> Conclusion:
+        """Return what plugins make of visits, without secrets."""
+        state, workflow = self.state, self.state.workflow
+        found = self.services.plugins.conclude(visits, state.context, state, self._now())
+        routed = {name: _route_error(workflow.stage(name), outcome) for name, outcome in found.outcomes.items()}
+        return redact_conclusion(self.services.redactor, found._replace(outcomes=routed))
 
-    def _join_operations(self, command: FanOut, results: Sequence[BranchResult], outcome: Outcome) -> list[Operation]:
-        """Return what the branches changed, in file order, then what the parallel stage changes."""
-        operations: list[Operation] = []
-        seen, progress = self.state, self.state.progress
-        for result in results:
-            kept = [Operation(*operation) for operation in progress.branches[result.stage].operations]
-            seen = seen._replace(context=seen.context.apply(kept))
-            branch = self.state.workflow.stage(result.stage)
-            added = self._operations(branch, result.visit, result.outcome, seen)
-            seen = seen._replace(context=seen.context.apply(added))
-            operations += (*kept, *added)
-        operations += self._operations(command.parallel, command.visit, outcome, seen)
-        if progress.commit:
-            operations.append(Set(Key.WORKSPACE_COMMIT, progress.commit))
-        return operations
+    def _complete_visit(
+        self, visit: Visit, outcome: Outcome, commit: Sequence[Operation] = (), option: str = ""
+    ) -> None:
+        """Record the visit at the cursor as plugins conclude it."""
+        stage = self.state.stage
+        try:
+            conclusion = self._conclude([Concluded(stage, visit.visit, outcome)])
+            outcome = conclusion.outcomes.get(stage.id, outcome)
+            if outcome.status is Status.ERROR:
+                return self._record_error(visit, outcome, conclusion.lines)
+            operations = [*stage_operations(stage, outcome), *conclusion.operations, *commit]
+            record = self._complete(outcome, operations, option=option)
+        except PluginFailed as error:  # nothing of the conclusion counts: it will be made again
+            return self._record_error(visit, crash_outcome(error))
+        return self._finish(record, conclusion.lines)
+
+    def _conclude_error(self, visit: Visit, outcome: Outcome) -> None:
+        """Record that a stage could not do its job, and let plugins say in the ledger who did not answer."""
+        stage = self.state.workflow.stage(visit.stage)
+        lines: Sequence[LedgerLine] = ()
+        try:
+            lines = self._conclude([Concluded(stage, visit.visit, outcome)]).lines
+        except PluginFailed as error:
+            outcome = outcome.model_copy(update={"notes": (*outcome.notes, str(error))})
+        self._record_error(visit, outcome, lines)
+
+    def _finished_branches(self, parallel: ParallelStage) -> list[Concluded]:
+        """Return the visits of all branches in file order."""
+        state = self.state
+        names = [branch.stage for branch in parallel.branches]
+        return [
+            Concluded(state.workflow.stage(name), state.visits.get(name, 0) + 1, state.progress.branches[name])
+            for name in names
+        ]
+
+    def _reject_branches(self, visits: Iterable[Concluded], lines: Sequence[LedgerLine]) -> None:
+        """Record the errors among branches that were done; the ledger lines are committed with the first."""
+        for one in visits:
+            if one.outcome.status is Status.ERROR:
+                visit = Visit(one.stage.id, one.visit, self.state.progress.attempt(one.stage.id))
+                self._record_error(visit, one.outcome, lines)
+                lines = ()
 
     async def _commit_workspace(self, stage: BaseStage, visit: Visit) -> Sequence[Operation]:
         """Commit the files that a stage changed; return the operation that makes the commit part of the checkpoint."""
@@ -392,31 +410,16 @@ class StageExecutor:
     def _complete(self, outcome: Outcome, operations: Iterable[Operation], **more: Any) -> VisitCompleted:
         return complete(self.state, outcome, operations, self._now(), functions=self.services.functions, **more)
 
-    def _finish(self, record: VisitCompleted) -> None:
+    def _finish(self, record: VisitCompleted, lines: Sequence[LedgerLine]) -> None:
         """Commit a completed visit, then tell plugins and listeners."""
         before = self.state.context
-        self._record(record, prompt_of=record.stage)
-        self._after_commit()
-        self._emit_record(record)
-        try:
-            for kind, data in self.services.plugins.commit_events(before, self.state.context):
-                self._emit(kind, record.stage, record.visit, **data)
-        except PluginFailed as error:
-            self._hold(error)
+        self._record(record, prompt_of=record.stage, lines=lines)
+        self._announce(record, before)
 
-    def _record_error(self, visit: Visit, outcome: Outcome, *, inform_plugins: bool = True) -> None:
-        """Record that a stage could not do its job. Nothing downstream is decided, and the context stays as it was.
-
-        Plugins are informed so that the ledger can say who did not answer.
-        """
+    def _record_error(self, visit: Visit, outcome: Outcome, lines: Sequence[LedgerLine] = ()) -> None:
+        """Record that a stage could not do its job. Nothing downstream is decided, and the context stays as it was."""
         at, attempt = self._now(), self.state.progress.attempt(visit.stage)
-        stage = self.state.workflow.stage(visit.stage)
-        if inform_plugins:
-            try:
-                self._operations(stage, visit.visit, outcome, self.state)
-            except PluginFailed as error:
-                outcome = outcome.model_copy(update={"notes": (*outcome.notes, str(error))})
-        policy = _error_policy(stage)
+        policy = _error_policy(self.state.workflow.stage(visit.stage))
         if policy is OnError.PAUSE:
             policy = OnError(self.state.options.get("on_error", policy))
         wait = quota_resets_after(outcome)
@@ -429,23 +432,25 @@ class StageExecutor:
             until=None if wait is None else at + wait,
             ends_run=policy is OnError.FAIL,
         )
-        self._record(record, prompt_of=visit.stage)
-        self._after_commit()
-        self._emit_record(record)
+        self._record(record, prompt_of=visit.stage, lines=lines)
+        self._announce(record, self.state.context)
 
-    def _record(self, record: AnyRecord, prompt_of: str = "") -> None:
+    def _record(self, record: AnyRecord, prompt_of: str = "", lines: Sequence[LedgerLine] = ()) -> None:
         """Append the record, then update the state. The prompt of the stage `prompt_of` is attached to it."""
-        lines, self._lines = self._lines, []
-        prompt = self._prompts.pop(prompt_of, "")
-        self.services.journal.append(self.state.run_id, record, attached=prompt, lines=lines)
+        prompt, texts = self._prompts.pop(prompt_of, ""), [line.text for line in lines]
+        self.services.journal.append(self.state.run_id, record, attached=prompt, lines=texts)
         self.state = apply(self.state, record)
 
-    def _after_commit(self) -> None:
-        """Let plugins act on the commit; pause the run if one cannot."""
+    def _announce(self, record: VisitCompleted | StageErrored, before: Context) -> None:
+        """Tell plugins and listeners about a commit; pause the run if a plugin cannot act on it."""
+        events = []
         try:
-            self.services.plugins.after_commit()
+            events = self.services.plugins.collect("committed", before=before, after=self.state.context)
         except PluginFailed as error:
             self._hold(error)
+        self._emit_record(record)
+        for kind, data in events:
+            self._emit(kind, record.stage, record.visit, **data)
 
     def _hold(self, error: PluginFailed) -> None:
         if self.state.status is RunStatus.RUNNING:

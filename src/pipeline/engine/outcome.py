@@ -6,26 +6,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipeline.engine.context import Key, Operation, Set, full_response_key, response_key, status_key
+from pipeline.engine.status import Status as Status  # noqa: PLC0414 - a part of an outcome
 from pipeline.language.model import BaseStage, LlmStage, ToolStage
 
 PREVIEW_LENGTH = 8_000  # characters of an answer that summaries may show; the whole answer is kept beside it
-
-
-class Status(StrEnum):
-    """How a visit ended."""
-
-    SUCCESS = "success"
-    FAIL = "fail"
-    PARTIAL_SUCCESS = "partial_success"  # it did part of the work
-    RETRY = "retry"  # it got nowhere, but another attempt may
-    SKIPPED = "skipped"
-    CANCELLED = "cancelled"
-    ERROR = "error"  # the stage could not do its job, so nothing is known; never recorded as a visit's result
-
-    @property
-    def passes(self) -> bool:
-        """Whether it satisfies a goal gate."""
-        return self in (Status.SUCCESS, Status.PARTIAL_SUCCESS)
 
 
 class StatusSource(StrEnum):
@@ -77,7 +61,7 @@ class ErrorKind(StrEnum):
 class FrozenModel(BaseModel):
     """An immutable value that is recorded exactly as it is, infinite numbers included."""
 
-    model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants", defer_build=True)
 
 
 class Failure(FrozenModel):
@@ -137,6 +121,7 @@ class Outcome(FrozenModel):
     source: StatusSource = StatusSource.DEFAULT
     reason: str = ""
     response: str = ""
+    answers: tuple[str, ...] = ()  # every answer of an agent that was asked more than once
     failure: Failure | None = None
     usage: Usage | None = None
     updates: dict[str, Any] = Field(default_factory=dict)  # context keys that the stage sets
@@ -146,6 +131,7 @@ class Outcome(FrozenModel):
     logs: dict[str, str] = Field(default_factory=dict)  # log files by name, relative to the store
     backend: str = ""  # the agent that answered an llm stage
     notes: tuple[str, ...] = ()  # anything else a person should know, such as a contradiction
+    kept: dict[str, Any] = Field(default_factory=dict)  # what plugins noted before the attempt
 
 
 def stage_operations(stage: BaseStage, outcome: Outcome) -> list[Operation]:

@@ -2,57 +2,27 @@
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 
-from pipeline.engine.context import Context
+from pipeline.engine.context import Context, Operation
+from pipeline.engine.errors import JournalError as JournalError  # noqa: PLC0414 - part of the ports
+from pipeline.engine.errors import PluginFailed as PluginFailed  # noqa: PLC0414 - part of the ports
+from pipeline.engine.errors import RunExists as RunExists  # noqa: PLC0414 - part of the ports
+from pipeline.engine.errors import RunIsOwned as RunIsOwned  # noqa: PLC0414 - part of the ports
+from pipeline.engine.errors import UnknownRun as UnknownRun  # noqa: PLC0414 - part of the ports
+from pipeline.engine.errors import WorkspaceError as WorkspaceError  # noqa: PLC0414 - part of the ports
 from pipeline.engine.outcome import ErrorKind as ErrorKind  # noqa: PLC0414 - part of the port of agents
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, Usage
 from pipeline.engine.records import AnyRecord
 from pipeline.engine.state import State, Workspace
-from pipeline.errors import AwfError, ExitCode
 from pipeline.language.model import Access, BaseStage, LlmStage
 
 RUNS = "runs"  # the directory of the store with a directory for each run
 OUTPUT_BYTES = 64 * 1024 * 1024
-
-
-class JournalError(AwfError):
-    """The journal cannot be read or written. What was recorded stays as it is."""
-
-    exit_code = ExitCode.RUN_FAILED
-
-
-class RunExists(JournalError):
-    """A run of this name already exists."""
-
-    exit_code = ExitCode.USAGE
-
-
-class UnknownRun(AwfError):
-    """There is no run of this name."""
-
-
-class RunIsOwned(AwfError):
-    """Another process is driving this run."""
-
-
-class PluginFailed(AwfError):
-    """A plugin raised while the run depended on it."""
-
-    def __init__(self, plugin: str, hook: str, error: BaseException) -> None:
-        cause = error.message if isinstance(error, AwfError) else f"{type(error).__name__}: {error}"
-        super().__init__(f'plugin "{plugin}" failed in {hook}: {cause}')
-        self.plugin, self.hook = plugin, hook
-
-
-class WorkspaceError(AwfError):
-    """A workspace could not be created, committed, merged or removed."""
-
-    exit_code = ExitCode.RUN_FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +38,34 @@ class LedgerLine:
     """A line for the store's ledger, committed together with a stage."""
 
     text: str
+
+
+class Concluded(NamedTuple):
+    """A visit that has ended and is about to be recorded. Plugins may still amend its outcome."""
+
+    stage: BaseStage
+    visit: int
+    outcome: Outcome
+
+
+class Conclusion(NamedTuple):
+    """What plugins make of visits that are concluded together."""
+
+    outcomes: Mapping[str, Outcome] = MappingProxyType({})  # by stage; a visit that is not named stays as it is
+    operations: Sequence[Operation] = ()  # for the context, after those of the stages themselves
+    lines: Sequence[LedgerLine] = ()  # for the ledger, committed with the record
+
+    def amend(self, visits: Iterable[Concluded]) -> tuple[Concluded, ...]:
+        """Return the visits with their amended outcomes."""
+        return tuple(one._replace(outcome=self.outcomes.get(one.stage.id, one.outcome)) for one in visits)
+
+    def followed_by(self, later: "Conclusion") -> "Conclusion":
+        """Return both conclusions as one. The later plugin has seen what the earlier one amended."""
+        return Conclusion(
+            {**self.outcomes, **later.outcomes},
+            (*self.operations, *later.operations),
+            (*self.lines, *later.lines),
+        )
 
 
 class Journal(Protocol):
@@ -431,6 +429,8 @@ def attempt_directory(store: Path, run_id: str, stage: str, visit: int, attempt:
 class Waiting:
     """A stage needs a person, and nobody is available."""
 
+    reason: str = ""  # why only a person will do, where that is not clear by itself
+
 
 class Handler(Protocol):
     """Runs the stages of one kind. Cancelling the task that awaits `run` must stop all it started."""
@@ -442,9 +442,10 @@ class Handler(Protocol):
 class Assessment:
     """What a machine-readable answer or report says about its stage. With a `problem` it says nothing."""
 
-    status: Status = Status.FAIL
+    status: Status | None = Status.FAIL  # None leaves it to the stage: to an agent's own words, to an exit code
     reason: str = ""
     problem: str = ""
+    wish: str = ""  # what to ask an agent once more, although its answer can be read
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,6 +455,36 @@ class Worklist:
     render: Callable[[int], str]  # lists it item by item, in this many characters if possible
     path: str = ""  # the file that holds all open reports
     replaces_reports: bool = False  # whether the agent is to see the listed items instead of the open reports
+
+
+NOTHING_LEFT = Worklist(lambda _: "")
+
+
+@dataclass(frozen=True, slots=True)
+class Briefing:
+    """What a stage is given besides what its workflow says."""
+
+    sections: Sequence[str] = ()  # of an agent's summary
+    worklist: Worklist | None = None  # with which an agent's summary ends
+    variables: Mapping[str, str] = field(default_factory=dict)  # in the environment of a tool's command
+
+
+def merge_briefings(found: Sequence[Briefing]) -> Briefing:
+    """Return what all plugins add; of two worklists, and of two variables of one name, the later plugin's counts."""
+    worklists = [briefing.worklist for briefing in found if briefing.worklist]
+    return Briefing(
+        [section for briefing in found for section in briefing.sections],
+        worklists[-1] if worklists else None,
+        {name: value for briefing in found for name, value in briefing.variables.items()},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """What belongs to a plugin, so that others leave it alone."""
+
+    context_keys: tuple[str, ...] = ()  # how they begin; summaries do not list them
+    files: tuple[str, ...] = ()  # files and directories in a repository that show things; they are not part of the work
 
 
 ReadAnswer = Callable[[Job, Sequence[str]], Assessment | None]  # None: the answers hold nothing machine-readable

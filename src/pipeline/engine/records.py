@@ -72,7 +72,7 @@ class StageErrored(Record):
 
 
 class BranchCompleted(Record):
-    """One branch of a parallel stage is done and will not run again in this visit."""
+    """One branch of a parallel stage is done. Its outcome may be amended when the branches are joined."""
 
     kind: Literal["branch_completed"] = "branch_completed"
     stage: str  # the parallel stage
@@ -81,11 +81,10 @@ class BranchCompleted(Record):
     branch_visit: int
     outcome: Outcome
     commit: str = ""  # the workspace after this branch
-    operations: tuple[RecordedOperation, ...] = ()  # what plugins keep until the branches are joined
 
 
 class BranchResult(FrozenModel):
-    """The outcome of one branch of a parallel stage."""
+    """The final outcome of one branch of a parallel stage."""
 
     stage: str
     visit: int
@@ -113,6 +112,7 @@ class RunWaiting(Record):
     kind: Literal["run_waiting"] = "run_waiting"
     stage: str
     visit: int
+    reason: str = ""  # why only a person will do
 
 
 class RunPaused(Record):

@@ -44,7 +44,6 @@ from pipeline.language.model import (
     WorkflowSettings,
     waits_for_person,
 )
-from pipeline.language.reader import parse_workflow
 from pipeline.language.source import SourceText
 
 RECENT_VISITS = 30  # visits that a summary lists one by one
@@ -102,20 +101,14 @@ class StageError(NamedTuple):
     ends_run: bool
 
 
-class FinishedBranch(NamedTuple):
-    """A finished branch, with what plugins keep of it until the branches are joined."""
-
-    outcome: Outcome
-    operations: tuple[RecordedOperation, ...] = ()
-
-
 class Progress(NamedTuple):
     """How far the visit at the cursor has come."""
 
     failed: Mapping[str, int] = _NONE  # attempts that failed and were retried, by stage
+    said: Mapping[str, tuple[str, ...]] = _NONE  # what agents answered in attempts that failed, by stage
     interrupted: Mapping[str, int] = _NONE  # attempts that were interrupted, by stage
     started: frozenset[str] = frozenset()  # stages with external effects that started and have not ended
-    branches: Mapping[str, FinishedBranch] = _NONE  # the finished branches of a parallel stage
+    branches: Mapping[str, Outcome] = _NONE  # of the finished branches of a parallel stage
     errors: Mapping[str, StageError] = _NONE  # stages that could not do their job, until the run is resumed
     retry_at: Mapping[str, float] = _NONE  # when the next attempt is due, by stage
     asked_at: float | None = None  # when a person was first needed and not available
@@ -208,6 +201,8 @@ def _set_inputs(workflow: Workflow, options: Mapping[str, Any]) -> list[Operatio
 @lru_cache(maxsize=16)  # most runs of a store share a workflow: `awf runs` lists 1,000 in 0.8 s instead of 2.5 s
 def read_workflow(file: str, source: str) -> Workflow:
     """Return the workflow of a recorded source, which was checked when it was recorded."""
+    from pipeline.language.reader import parse_workflow  # noqa: PLC0415 - only a run has a workflow to read
+
     draft = parse_workflow(SourceText(file, source))
     if draft.workflow is None:
         message = f'the recorded workflow "{file}" cannot be read: {draft.hits[0].problem.message}'
@@ -242,14 +237,14 @@ def apply(state: State, record: AnyRecord) -> State:
         case StageErrored():
             return _apply_error(_add_usage(state, [record.outcome]), record)
         case BranchCompleted():
-            branches = {**progress.branches, record.branch: FinishedBranch(record.outcome, record.operations)}
+            branches = {**progress.branches, record.branch: record.outcome}
             started, commit = progress.started - {record.branch}, record.commit or progress.commit
             return state._replace(progress=progress._replace(branches=branches, started=started, commit=commit))
         case VisitCompleted():
             return _apply_completed(state, record)
         case RunWaiting():
             asked_at = record.at if progress.asked_at is None else progress.asked_at
-            reason = f'stage "{record.stage}" waits for a person'
+            reason = ": ".join(filter(None, (f'stage "{record.stage}" waits for a person', record.reason)))
             return state._replace(
                 status=RunStatus.WAITING, reason=reason, progress=progress._replace(asked_at=asked_at)
             )
@@ -291,8 +286,10 @@ def pending_gates_after(state: State, stage: str, option: str) -> frozenset[str]
 
 
 def _apply_failed_attempt(state: State, record: AttemptFailed) -> State:
-    progress, stage = state.progress, record.stage
+    progress, stage, outcome = state.progress, record.stage, record.outcome
+    answers = outcome.answers or tuple(filter(None, [outcome.response]))
     changed = progress._replace(
+        said={**progress.said, stage: (*progress.said.get(stage, ()), *answers)} if answers else progress.said,
         failed={**progress.failed, stage: progress.failed.get(stage, 0) + 1},
         started=progress.started - {stage},
         retry_at={**progress.retry_at, stage: record.at + record.delay},
@@ -301,15 +298,20 @@ def _apply_failed_attempt(state: State, record: AttemptFailed) -> State:
 
 
 def _apply_error(state: State, record: StageErrored) -> State:
-    """Count all attempts as interrupted, so that the next resume starts with fresh retries."""
+    """Count all attempts as interrupted, so that the next resume starts with fresh retries.
+
+    A finished branch that turns out to be an error when the branches are joined runs again as well.
+    """
     progress, stage = state.progress, record.stage
     error = StageError(f'stage "{stage}" could not run: {record.outcome.reason}', record.until, record.ends_run)
     changed = progress._replace(
         errors={**progress.errors, stage: error},
         interrupted={**progress.interrupted, stage: progress.attempt(stage)},
         failed={name: count for name, count in progress.failed.items() if name != stage},
+        said={name: answers for name, answers in progress.said.items() if name != stage},
         retry_at={name: due for name, due in progress.retry_at.items() if name != stage},
         started=progress.started - {stage},
+        branches={name: outcome for name, outcome in progress.branches.items() if name != stage},
     )
     return state._replace(progress=changed)
 

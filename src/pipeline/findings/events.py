@@ -6,31 +6,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 from pydantic.dataclasses import dataclass
 
-from pipeline.findings.model import (
-    CLOSED,
-    Decision,
-    Finding,
-    FindingId,
-    FindingState,
-    FindingValue,
-    FixAttempt,
-    GateDecision,
-    Link,
-    Observed,
-    PassId,
-    ReportStatus,
-    Severity,
-    Strength,
-    Suppression,
-    Vote,
-)
+from pipeline.findings.model import CLOSED, Change, Finding, FindingId, FindingValue, PassId, ReportStatus
+from pipeline.language.lens import Lens
 
 
 class Disposition(StrEnum):
-    """What became of a raw item. Every item has exactly one."""
+    """What became of an item. Every item has exactly one."""
 
     SURVIVING = "surviving"  # a finding of this pass
-    MERGED = "merged"  # into another
+    MERGED = "merged"  # it repeats another item, or is part of its line of work
     DEMOTED = "demoted"  # to a residual risk or testing gap
     SUPPRESSED = "suppressed"  # known and dismissed
     FILTERED = "filtered"  # below the confidence gate
@@ -39,36 +23,70 @@ class Disposition(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class ItemOutcome(FindingValue):
-    """What became of one raw item, and why."""
+    """What became of one item, and why."""
 
     input_id: str
     disposition: Disposition
     reason: str
-    into: str = ""  # the input or finding it became part of
+    into: str = ""  # the item or finding it became part of
     title: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class Coverage(FindingValue):
-    """Who answered, what they looked at, and what they could not assess."""
+class Look(FindingValue):
+    """How one reviewer or tool looked at the tree of a pass."""
 
-    reviewers: dict[str, ReportStatus] = Field(default_factory=dict)
-    problems: dict[str, str] = Field(default_factory=dict)  # by reviewer
+    reviewer: str
+    status: ReportStatus
+    problem: str = ""  # why its answer cannot be used, or only in part
+    stage: str = ""  # of a run
+    lens: Lens = Lens.CODE_REVIEW
+    tool: bool = False
+    status_only: bool = False  # a tool that gives no list: what it says is a finding of its own, and no look at lines
+    file: str = ""  # the name of the imported file
+    since: str = ""  # the tree of its look before, if it was given only what changed since; empty: the whole change
+    paths: tuple[str, ...] | None = None  # what it looked at; None: everything that it was given
+    reviewed: tuple[str, ...] = ()  # what it says it examined
+    unruled: tuple[int, ...] = ()  # the numbers of open findings that it was given and did not rule on
+    back: tuple[int, ...] = ()  # the same of fixed findings whose file is again as it was when they were reported
+    verdict: str = ""  # on the whole change: SHIP, SHIP-WITH-TICKETS or BLOCK
+    argument: str = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it was a look at everything that the reviewer was given, and that was the whole change."""
+        return not self.since and (self.paths is None or self.tool)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class Coverage(FindingValue):
+    """Who looked, and what they could not assess."""
+
+    looks: tuple[Look, ...] = ()
     residual_risks: tuple[str, ...] = ()
     testing_gaps: tuple[str, ...] = ()
-    paths: tuple[str, ...] | None = None  # what was reviewed; None: everything
-    files: tuple[str, ...] = ()  # names of the imported files that were read whole
-    unnamed: tuple[str, ...] = ()  # reviewers named after an unreadable file
 
     @property
     def complete(self) -> bool:
         """Whether every reviewer gave a readable answer."""
-        return not self.silent
+        return not self.gaps
 
     @property
-    def silent(self) -> dict[str, ReportStatus]:
-        """The reviewers that gave no readable answer."""
-        return {name: status for name, status in self.reviewers.items() if not status.answered}
+    def gaps(self) -> tuple[Look, ...]:
+        """The looks without a readable answer."""
+        return tuple(look for look in self.looks if not look.status.answered)
+
+    @property
+    def by_reviewer(self) -> dict[str, Look]:
+        """How each reviewer looked; of several looks the one that says least: unreadable, or at the smallest part."""
+        ordered = sorted(self.looks, key=lambda look: (look.status.answered, look.verdict != "BLOCK", look.is_whole))
+        least = {look.reviewer: look for look in reversed(ordered)}
+        return dict(sorted(least.items()))
+
+    @property
+    def rejections(self) -> tuple[Look, ...]:
+        """The looks of reviewers that reject the whole change."""
+        return tuple(look for look in self.looks if look.verdict == "BLOCK")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
@@ -83,193 +101,88 @@ class Pattern(FindingValue):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class ReviewerVerdict(FindingValue):
-    """A reviewer's verdict on the whole change."""
-
-    reviewer: str
-    verdict: str  # SHIP, SHIP-WITH-TICKETS or BLOCK
-    argument: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Pass(FindingValue):
-    """One assessment pass. Written once, never changed."""
+    """What looked at one tree together. Written once, never changed."""
 
     id: PassId
     started_at: str
-    skill: str = "code-review"  # or full-review
+    review: str  # the id of the review: passes of one round share it, and a verification keeps that of the one before
     task: str = ""
     branch: str = ""
-    base: str = ""
+    base: str = ""  # the commit that the change is compared with
     head: str = ""  # the commit at the start
-    tree: str = ""  # git's tree of the files, where they were not committed
+    tree: str = ""  # git's tree of all files at the start, committed or not
+    changed: bool = False  # whether files changed while it looked
     round: int = 1
     caller: str = ""
     mode: Literal["full", "quick", "verify"] = "full"
     scope: str = "changeset"
     target: str = ""
+    required: tuple[str, ...] = ()  # who has to look at all of the target; empty: everyone who ever looked
+    paths: tuple[str, ...] | None = None  # the files of the change under review; None: every file
+    unshown: tuple[str, ...] = ()  # those of them whose lines no reviewer was shown: binary files, submodules
     run: str = ""
-    stage: str = ""
+    stage: str = ""  # the parallel stage, or the only one
     visit: int = 0
-    lens: str = "code-review"
-    full_review: tuple[str, ...] = ()  # the stages of the full review that it is part of
-    coded: int | None = None  # how many visits of stages that write code came before it in its run; None: unknown
     coverage: Coverage = Coverage()
     entries: tuple[ItemOutcome, ...] = ()
-    finding_ids: tuple[str, ...] = ()  # raised or reported again in it, or left open by it
+    finding_ids: tuple[str, ...] = ()  # raised, reported again or confirmed in it
     patterns: tuple[Pattern, ...] = ()
-    reviewer_verdicts: tuple[ReviewerVerdict, ...] = ()
-    ext: dict[str, Any] = Field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class _Event(FindingValue):
-    at: str  # ISO 8601
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class _FindingEvent(_Event):
-    id: FindingId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class PassRecorded(_Event):
+class PassRecorded(FindingValue):
     """A pass. It precedes the events of its findings."""
 
     kind: Literal["assessed"] = "assessed"
+    at: str  # ISO 8601
     assessment: Pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class FindingRaised(_Event):
+class AnswerOwed(FindingValue):
+    """A reviewer or tool was asked and could not answer: nothing is complete until it does."""
+
+    kind: Literal["owed"] = "owed"
+    at: str
+    look: Look
+    run: str = ""
+    required: tuple[str, ...] = ()  # who has to look at all of the target that it was asked about
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
+class FindingRaised(FindingValue):
     """A new finding."""
 
     kind: Literal["raised"] = "raised"
+    at: str
     finding: Finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class ReportedAgain(_FindingEvent):
-    """A known finding was reported again. `changes` holds only the fields that differ."""
+class FindingChanged(FindingValue):
+    """Somebody said something about a finding. `fields` has the new values of what that changes."""
 
-    kind: Literal["seen"] = "seen"
-    pass_id: str
-    observed: Observed
-    strength: Strength
-    votes: tuple[Vote, ...] = ()
-    changes: dict[str, Any] = Field(default_factory=dict)
-    note: str = ""
+    kind: Literal["changed"] = "changed"
+    id: FindingId
+    change: Change
+    fields: dict[str, Any] = Field(default_factory=dict)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class NotReported(_FindingEvent):
-    """A known finding's code was reviewed, and it was not reported."""
-
-    kind: Literal["missed"] = "missed"
-    pass_id: str
+    @property
+    def at(self) -> str:
+        """When."""
+        return self.change.at
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class VotesWithdrawn(_FindingEvent):
-    """Some of those who reported a finding no longer do; others still report it."""
-
-    kind: Literal["withdrawn"] = "withdrawn"
-    pass_id: str
-    reviewers: tuple[str, ...]
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class StateChanged(_FindingEvent):
-    """A finding's state changed."""
-
-    kind: Literal["turned"] = "turned"
-    state: FindingState
-    by: str
-    note: str = ""
-    pass_id: str = ""
-    suppression: Suppression | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class FixAttempted(_FindingEvent):
-    """Someone tried to fix it."""
-
-    kind: Literal["tried"] = "tried"
-    attempt: FixAttempt
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class RulingMade(_FindingEvent):
-    """A reviewer ruled on a finding by its number."""
-
-    kind: Literal["ruled"] = "ruled"
-    by: str  # the reviewer
-    ruling: str  # fixed, not_fixed, upheld, withdrawn or lowered
-    why: str = ""
-    severity: Severity | None = None  # the new ones of a finding that was lowered
-    gate: GateDecision | None = None
-    pass_id: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class DecisionMade(_FindingEvent):
-    """Someone decided what to do about it."""
-
-    kind: Literal["decided"] = "decided"
-    decision: Decision
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class LinkAdded(_FindingEvent):
-    """It relates to another finding."""
-
-    kind: Literal["linked"] = "linked"
-    link: Link
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class LinkRemoved(_FindingEvent):
-    """A link is withdrawn, as when a finding is split from its cluster."""
-
-    kind: Literal["unlinked"] = "unlinked"
-    link: Link
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class FieldsEdited(_FindingEvent):
-    """A person or an agent edited fields. A later pass does not overwrite them."""
-
-    kind: Literal["edited"] = "edited"
-    by: str
-    changes: dict[str, Any]
-    note: str = ""
-
-
-LedgerEvent = Annotated[
-    PassRecorded
-    | FindingRaised
-    | ReportedAgain
-    | NotReported
-    | VotesWithdrawn
-    | StateChanged
-    | FixAttempted
-    | RulingMade
-    | DecisionMade
-    | LinkAdded
-    | LinkRemoved
-    | FieldsEdited,
-    Field(discriminator="kind"),
-]
+LedgerEvent = Annotated[PassRecorded | AnswerOwed | FindingRaised | FindingChanged, Field(discriminator="kind")]
 _adapter: TypeAdapter[LedgerEvent] = TypeAdapter(LedgerEvent)
 
 
 def encode_event(event: LedgerEvent) -> str:
-    """An event as one line of JSON, without fields at their default."""
-    fields = event.model_dump_json(exclude_defaults=True)  # starts with `at`, which has no default
-    return f'{{"kind":"{event.kind}",{fields[1:]}'
+    """Return an event as one line of JSON, without fields at their default."""
+    return f'{{"kind":"{event.kind}",{event.model_dump_json(exclude_defaults=True)[1:]}'
 
 
 def decode_event(line: str) -> LedgerEvent:
-    """The event in a line of JSON; raises ValueError if the line is not one."""
+    """Return the event in a line of JSON; raise ValueError if the line is not one."""
     return _adapter.validate_json(line)

@@ -8,13 +8,14 @@ import os
 import stat
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import Enum
 from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
 from pipeline.findings.fingerprints import QUOTE
-from pipeline.findings.model import STAGE, Category, Evidence, Location, RawFinding
+from pipeline.findings.model import STAGE, Category, Draft, Evidence, Location
 
 MAX_FILE = 16 * 1024 * 1024  # bytes of a file that is checked against
 WORK_ITEMS = frozenset({Category.PRODUCT, Category.REQUIREMENT})  # may be about a work item instead of a file
@@ -29,7 +30,7 @@ Span = tuple[int, int]  # first and last line, counted from 1
 _Place = TypeVar("_Place", bound=Location)
 
 
-def check_evidence(finding: RawFinding, files: "RepositoryFiles") -> RawFinding:
+def check_evidence(finding: Draft, files: "RepositoryFiles") -> Draft:
     """The finding with corrected lines, notes on what was not found, and `uncertain` if it points at no code.
 
     A quotation that is found points at code; so does a line that exists, or a file without a line.
@@ -41,24 +42,24 @@ def check_evidence(finding: RawFinding, files: "RepositoryFiles") -> RawFinding:
     location = _with_lines(Location(path=first.path, symbol=symbol), span)
 
     checked = [_check_quotation(item, location, files) for item in finding.evidence]
-    if any(found for _, found, _ in checked):
+    if any(check.result is QuoteResult.FOUND for check in checked):
         uncertain = False
     elif text is not None:
         uncertain = span is None and (first.start or 0) > 0  # the file has no such line
     else:
         uncertain = finding.category not in WORK_ITEMS and not finding.by_tool and STAGE not in finding.tool_ids
     notes = [note]
-    for item, found, cited in checked:
-        if found is False:
+    for check in checked:
+        if check.result is QuoteResult.NOT_FOUND:
             notes.append("quote not found")
-        elif found and cited and _span(item) != cited:
-            notes.append(f"line {cited[0]} corrected to {item.start}, where the quotation is")
+        elif check.result is QuoteResult.FOUND and check.cited and _span(check.item) != check.cited:
+            notes.append(f"line {check.cited[0]} corrected to {check.item.start}, where the quotation is")
     if uncertain and not finding.unreadable:
         notes.append("uncertain: it points at no code")
 
     location = _correct_location(location, checked)
     others = (_with_lines(place, _valid_span(place, files, place.path)) for place in finding.locations[1:])
-    evidence = tuple(item for item, _, _ in checked)
+    evidence = tuple(check.item for check in checked)
     if location.path and not any(item.path == location.path for item in evidence):
         own = Evidence(path=location.path, start=location.start, end=location.end, symbol=location.symbol)
         evidence = (own, *evidence)
@@ -71,7 +72,7 @@ def check_evidence(finding: RawFinding, files: "RepositoryFiles") -> RawFinding:
     )
 
 
-def named_places(finding: RawFinding) -> Iterator[Location]:
+def named_places(finding: Draft) -> Iterator[Location]:
     """Everything a finding says about files, the place it is about first."""
     yield from (place for place in finding.locations if place.path)
     yield from (item for item in finding.evidence if item.path)
@@ -91,29 +92,52 @@ def valid_lines(start: int | None, end: int | None, length: int | None = None) -
     return (start, last), note
 
 
-# A piece of evidence on the lines of its quotation; whether that was found, None if there is nothing to look for; and
-# the lines that it cited.
-_Checked = tuple[Evidence, bool | None, Span | None]
+class QuoteResult(Enum):
+    """What became of looking for a quotation."""
+
+    FOUND = "found"
+    NOT_FOUND = "not found"
+    NOT_LOOKED_FOR = "not looked for"  # there is nothing to look for, or nowhere to look
 
 
-def _check_quotation(item: Evidence, location: Location, files: "RepositoryFiles") -> _Checked:
+@dataclass(frozen=True, slots=True)
+class QuoteCheck:
+    """A piece of evidence on the lines of its quotation, and the lines that it cited."""
+
+    item: Evidence
+    result: QuoteResult
+    cited: Span | None
+
+
+def _check_quotation(item: Evidence, location: Location, files: "RepositoryFiles") -> QuoteCheck:
     path = item.path or location.path
     text, quotation = files.text(path), search_text(item.quote)
     own = _valid_span(item, files, path)
-    cited = own or (_span(location) if path == location.path else None)
+    cited = own
+    if own is None and path == location.path:
+        cited = _span(location)
+    as_cited = QuoteCheck(_with_lines(item, own), QuoteResult.NOT_LOOKED_FOR, cited)
     if text is None or not quotation:
-        return _with_lines(item, own), None, cited
+        return as_cited
+    span = own
     if cited is None:
         hit = text.find_anywhere(quotation)
-        found, span = hit is not None, hit[0] if hit and hit[1] else None
+        found = hit is not None
+        if hit and hit[1]:
+            span = hit[0]
     else:
         near = text.find_near(quotation, cited)
-        found, span = near is not None, _cited_lines(near, cited, text.length) if near else None
-        if span != cited and len(quotation) < _MIN_TELLING:
-            return _with_lines(item, own), None, cited
-    if not found:  # words that name no file need not be in one
-        return _with_lines(item, own), False if item.path else None, cited
-    return _with_lines(item if item.path else replace(item, path=path), span or own), True, cited
+        found = near is not None
+        if near:
+            span = _cited_lines(near, cited, text.length)
+        if len(quotation) < _MIN_TELLING and (not near or span != cited):
+            return as_cited
+    if found:
+        item = item if item.path else replace(item, path=path)
+        return QuoteCheck(_with_lines(item, span), QuoteResult.FOUND, cited)
+    if item.path:
+        return replace(as_cited, result=QuoteResult.NOT_FOUND)
+    return as_cited  # words that name no file need not be in one
 
 
 def _cited_lines(found: Span, cited: Span, length: int) -> Span:
@@ -123,13 +147,15 @@ def _cited_lines(found: Span, cited: Span, length: int) -> Span:
     return found[0], min(max(found[1], found[0] + cited[1] - cited[0]), length)
 
 
-def _correct_location(location: Location, checked: Iterable[_Checked]) -> Location:
+def _correct_location(location: Location, checked: Iterable[QuoteCheck]) -> Location:
     """The location, moved to the lines of its evidence if it has no lines or cites the same wrong ones."""
     lines = _span(location)
-    for item, found, cited in checked:
-        usable = found is not False if lines is None else found and cited == lines
-        if usable and item.path == location.path and item.start:
-            return _with_lines(location, _span(item))
+    for check in checked:
+        usable = check.result is QuoteResult.FOUND and check.cited == lines
+        if lines is None:
+            usable = check.result is not QuoteResult.NOT_FOUND
+        if usable and check.item.path == location.path and check.item.start:
+            return _with_lines(location, _span(check.item))
     return location
 
 

@@ -1,80 +1,69 @@
-"""Why a finding is what it is: who reported it, how it was recognised, what it was merged with, who decided what."""
+"""Why a finding is what it is: who reported it, which line of work it is part of, who said what about it and when."""
 
 from collections.abc import Iterator
 
 from pipeline.findings.events import Disposition
-from pipeline.findings.ledger import DUPLICATE_OF, Ledger
-from pipeline.findings.model import Change, Finding, Observed
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.lines import Line
+from pipeline.findings.model import Change, Finding
+from pipeline.text import plural
 
 _MAX_LINES = 12  # of one part; the record has all of them
 
 
 def location_text(finding: Finding) -> str:
-    """Where a finding is, such as `src/a.py:3-5`; a dash if it has no place."""
+    """Return where a finding is, such as `src/a.py:3-5`; a dash if it has no place."""
     if finding.location is None:
         return next((item.path for item in finding.evidence if item.path), "-")
     return str(finding.location)
 
 
-def last_seen(finding: Finding) -> str:
-    """When a finding was last reported, and how it was recognised."""
-    if finding.observed is Observed.ABSENT:
-        passes = "1 pass" if finding.absent_passes == 1 else f"{finding.absent_passes} passes"
-        return f"last seen in {finding.pass_id}, not reported in {passes} since"
-    match = f", {finding.strength} match" if finding.strength else ""
-    return f"{finding.observed} in {finding.pass_id}{match}"
-
-
 def possible_duplicates(finding: Finding, ledger: Ledger) -> str:
-    """`may be the same as #4`; empty if there is no such finding."""
-    others = [f"#{other.number}" for id in finding.may_be if (other := ledger.find(id))]
-    return f"may be the same as {', '.join(others)}" if others else ""
+    """Return `may be #4, dismissed`; nothing if it is surely no other finding."""
+    others = (ledger.find(id) for id in finding.may_be)
+    named = [f"#{other.number}, {_word(other)}" for other in others if other]
+    return f"may be {' or '.join(named)}" if named else ""
 
 
-def cluster_size(finding: Finding, ledger: Ledger) -> str:
-    """How many reviewers are behind a cluster, such as `3 reviewers`; empty for a single finding."""
-    members = ledger.members(finding.id)
-    if not members:
+def _word(finding: Finding) -> str:
+    return "dismissed" if finding.state.dismissed else finding.state.replace("_", " ")
+
+
+def line_size(line: Line) -> str:
+    """Return how many reviewers reported a line of work, such as `3 reviewers`; nothing for a single finding."""
+    if len(line.members) == 1:
         return ""
-    return f"{finding.agreement} reviewers" if finding.agreement > 1 else f"{len(members) + 1} findings"
+    return plural(len(line.reviewers), "reviewer") if len(line.reviewers) > 1 else plural(len(line.members), "finding")
+
+
+def count_lines(number: int, word: str = "open") -> str:
+    """Return `1 open line of work` or `2 open lines of work`."""
+    return f"{plural(number, f'{word} line')} of work"
 
 
 def member_line(member: Finding) -> str:
-    """A finding that is part of another, in one line."""
-    reviewers = ", ".join(member.sources) or "unknown"
-    return f"#{member.number} {member.id} by {reviewers}, {member.severity} at {location_text(member)}: {member.title}"
+    """Return a finding of a line of work in one line: who reports what, how bad it is, and what became of it."""
+    state = member.state.replace("_", " ")
+    return f"#{member.number} {member.reviewer} ({member.severity}, {state}) {location_text(member)}: {member.title}"
 
 
 def explain(finding: Finding, ledger: Ledger) -> dict[str, list[str]]:
-    """The story of a finding on one screen: titles, each with its lines; empty parts are left out."""
-    inputs = {(vote.pass_id, vote.input_id) for vote in finding.votes}
+    """Return the story of a finding on one screen: titles, each with its lines; empty parts are left out."""
+    others = [member for member in ledger.line(finding.id).members if member.id != finding.id]
     parts = {
         "Now": list(_now(finding, ledger)),
-        "Reported by": [
-            f"{vote.input_id or vote.reviewer}{f' in stage {vote.stage}' if vote.stage else ''}, {vote.pass_id}: "
-            f"{vote.severity}, confidence {vote.confidence}: {vote.title}"
-            for vote in finding.votes
-        ],
-        "Members": [member_line(member) for member in ledger.members(finding.id)],
-        "Merged": [
-            f"{outcome.input_id} into {outcome.into or finding.id}: {outcome.reason}"
-            for passed in ledger.passes.values()
-            for outcome in passed.entries
-            if outcome.disposition is Disposition.MERGED and (passed.id, outcome.input_id) in inputs
-        ],
-        "Gate": list(_gate(finding)),
-        "History": list(map(_change, finding.history)),
-        "Attempts": [
-            f"round {one.round}, {one.by or 'unknown'}: {one.outcome or 'unknown'}{f', {one.what}' if one.what else ''}"
-            for one in finding.attempts
-        ],
-        "Links": list(_links(finding, ledger)),
+        "Line of work": list(map(member_line, others)),
+        "Merged": list(_merged_items(finding, ledger)),
+        "History": list(map(change_text, finding.history)),
+        **{
+            f"History of #{other.number} by {other.reviewer}": list(map(change_text, other.history)) for other in others
+        },
     }
     return {title: _shorten(lines) for title, lines in parts.items() if lines}
 
 
 def explain_item(input_id: str, ledger: Ledger) -> list[str]:
-    """What became of an item such as `ruff#3` in the last pass that had one of that name; empty if no pass had."""
+    """Return what became of an item such as `ruff#3` in the last pass that had it; nothing if no pass had."""
     found = [
         (passed, outcome)
         for passed in reversed(ledger.passes.values())
@@ -86,10 +75,11 @@ def explain_item(input_id: str, ledger: Ledger) -> list[str]:
     (passed, outcome), *earlier = found
     into = f" into {outcome.into}" if outcome.into else ""
     lines = [f"{input_id} of {passed.id}  {outcome.title}", f"{outcome.disposition}{into}: {outcome.reason}"]
-    wanted = (passed.id, input_id)
-    one = next((one for one in ledger if any((vote.pass_id, vote.input_id) == wanted for vote in one.votes)), None)
-    if one:
-        lines.append(f"it is part of #{one.number} {one.id} at {location_text(one)}: {one.title}")
+    lines += [
+        f"it is #{finding.number} {finding.id} at {location_text(finding)}: {finding.title}"
+        for finding in ledger.findings.values()
+        if (finding.pass_id, finding.input_id) == (passed.id, input_id)
+    ]
     if earlier:
         lines.append(f"earlier passes with an item of this name: {', '.join(passed.id for passed, _ in earlier[:5])}")
     return lines
@@ -97,52 +87,44 @@ def explain_item(input_id: str, ledger: Ledger) -> list[str]:
 
 def _now(finding: Finding, ledger: Ledger) -> Iterator[str]:
     yield f"{finding.state}, {finding.severity}, {finding.category}, at {location_text(finding)}"
-    yield last_seen(finding)
+    yield f"{finding.gate}, confidence {finding.confidence.value}; last reported or confirmed in {finding.pass_id}"
+    if finding.severity_text:
+        yield f"its severity was written as {finding.severity_text!a}"
     if finding.unreadable:
         yield f"it cannot be read as a finding: {finding.unreadable}"
     if finding.suppression:
         yield f"dismissed {finding.suppression}"
-    if finding.late:
-        yield "late: on lines that an earlier pass had covered unchanged"
-    leader = ledger.findings[ledger.leader(finding.id)]
-    if leader is not finding:
-        yield f"part of #{leader.number} {leader.id}: {leader.title}"
-    if duplicates := possible_duplicates(finding, ledger):
+    if finding.pre_existing:
+        yield "it existed before the change, and does not count against it"
+    head = ledger.findings[finding.line]
+    if head.id != finding.id:
+        yield f"part of line of work #{head.number}"
+    duplicates = possible_duplicates(finding, ledger)
+    if duplicates:
         yield duplicates
 
 
-def _gate(finding: Finding) -> Iterator[str]:
-    gate, confidence = finding.gate, finding.confidence.value
-    yield f"{gate.value}, by {gate.by} ({gate.policy})"
-    highest = max((vote.confidence for vote in finding.votes), default=confidence)
-    if confidence > highest and finding.agreement > 1:  # once split, it keeps its confidence until the next report
-        yield f"confidence {confidence}, raised from {highest}: {finding.agreement} independent reviewers agree"
-    else:
-        yield f"confidence {confidence}; independent reviewers: {finding.agreement}"
-    if finding.pre_existing:
-        yield "it existed before the change, and does not count against it"
+def _merged_items(finding: Finding, ledger: Ledger) -> Iterator[str]:
+    """Yield the items that repeat a finding, with the reasons."""
+    for passed in ledger.passes.values():
+        names = {str(finding.id), *([finding.input_id] if passed.id == finding.pass_id else [])}
+        for outcome in passed.entries:
+            if outcome.disposition is Disposition.MERGED and outcome.into in names:
+                yield f"{outcome.input_id} of {passed.id}: {outcome.reason}"
 
 
-def _change(change: Change) -> str:
-    state = f" to {change.state}" if change.state else ""
-    by = f" by {change.by}" if change.by else ""
+def change_text(change: Change) -> str:
+    """Return who said what when, in one line."""
+    said = " ".join(filter(None, (str(change.what), change.word)))
+    state = f", now {change.state}" if change.state else ""
     where = f" in {change.pass_id}" if change.pass_id else ""
-    return f"{change.at}  {change.what}{state}{by}{where}" + (f": {change.note}" if change.note else "")
-
-
-def _links(finding: Finding, ledger: Ledger) -> Iterator[str]:
-    for link in finding.links:
-        other = ledger.find(link.to)
-        about = f", {other.title}" if other else ""
-        yield f"{link.kind} {link.to}{about}" + (f" ({link.note})" if link.note else "")
-    for one in ledger.findings.values():
-        for link in one.links:
-            if link.to == finding.id and link.kind != DUPLICATE_OF:  # members have a part of their own
-                yield f"{one.id} is {link.kind} this: {one.title}"
+    ref = f" ({change.ref})" if change.ref else ""
+    note = f": {change.note}" if change.note else ""
+    return f"{change.at}  {change.who or change.by}  {said}{state}{ref}{where}{note}"
 
 
 def _shorten(lines: list[str]) -> list[str]:
-    """The first and the last lines if there are too many for a screen."""
+    """Return the first and the last lines if there are too many for a screen."""
     if len(lines) <= _MAX_LINES:
         return lines
     half = _MAX_LINES // 2

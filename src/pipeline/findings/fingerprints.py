@@ -11,7 +11,7 @@ from hashlib import sha256
 from math import sqrt
 from typing import Protocol
 
-from pipeline.findings.model import Category, Evidence, Finding, FindingId, Location
+from pipeline.findings.model import Category, Draft, Evidence, Finding, FindingId, Location
 
 QUOTE = 240  # characters of a quotation
 _SHORTEST = 8  # characters of a quotation that tells places apart
@@ -148,14 +148,14 @@ def line_hash(text: str) -> str:
     return _hash(text)[:_HASH]
 
 
-def fingerprints(finding: Finding, page: SourceFile | None) -> dict[str, str]:
-    """All that a finding can be recognised by, from the file as it is now; None when there is no file."""
-    found = {name: value for name, value in finding.fingerprints.items() if name not in OURS}
-    if (place := finding.location) is not None:
-        domain = finding.sources[0] if finding.sources else str(finding.category)
-        found[VERDICT] = verdict_id(domain, place.path, line_range(place))
+def fingerprints(draft: Draft, page: SourceFile | None) -> dict[str, str]:
+    """Return all that a draft can be recognised by, from the file as it is now; None if there is no file."""
+    found = {name: value for name, value in draft.tool_ids.items() if name not in OURS}
+    place = draft.location
+    if place is not None:
+        found[VERDICT] = verdict_id(draft.reviewer, place.path, line_range(place))
     if page is None or place is None or place.start is None or not 0 < place.start <= len(page.lines):
-        quoted_lines = (norm_line(line) for item in finding.evidence for line in item.quote.splitlines())
+        quoted_lines = (norm_line(line) for item in draft.evidence for line in item.quote.splitlines())
         quoted = next(filter(None, quoted_lines), "")
         return found | ({TEXT: quoted} if quoted else {})
     start, size, text = place.start, line_count(place), page.lines[place.start - 1]
@@ -176,17 +176,17 @@ class FindingSources(Protocol):
         ...
 
 
-def add_fingerprints(findings: Sequence[Finding], sources: FindingSources) -> tuple[Finding, ...]:
-    """Findings with their fingerprints. Each file is read once, and one file is held at a time."""
+def add_fingerprints(drafts: Sequence[Draft], sources: FindingSources) -> list[Draft]:
+    """Return drafts with their fingerprints. Each file is read once, and one file is held at a time."""
     by_path = defaultdict[str, list[int]](list)
-    for index, finding in enumerate(findings):
-        by_path[finding.location.path if finding.location else ""].append(index)
-    done = list(findings)
+    for index, draft in enumerate(drafts):
+        by_path[draft.location.path if draft.location else ""].append(index)
+    done = list(drafts)
     for path, indices in by_path.items():
         page = read_source(sources, path)
         for index in indices:
             done[index] = replace(done[index], fingerprints=fingerprints(done[index], page))
-    return tuple(done)
+    return done
 
 
 def read_source(sources: FindingSources, path: str) -> SourceFile | None:
@@ -208,13 +208,7 @@ def lines_unchanged(finding: Finding, page: SourceFile | None) -> bool | None:
     return size == 1 or SPAN not in kept or any(page.span(at, at + size - 1) == kept[SPAN] for at in places[:_TRIES])
 
 
-def text_removed(finding: Finding, page: SourceFile | None) -> bool:
-    """Whether the text a finding is about is nowhere in its file."""
-    text = finding.fingerprints.get(TEXT)
-    return bool(text) and (page is None or text not in page.places)
-
-
-def evidence_digest(finding: Finding) -> str:
+def evidence_digest(finding: Finding | Draft) -> str:
     """What a dismissal is tied to: the text of the line, or else what was quoted; nothing without either."""
     if text := finding.fingerprints.get(TEXT):
         return _BY_LINE + line_hash(text)
@@ -222,7 +216,7 @@ def evidence_digest(finding: Finding) -> str:
     return _BY_QUOTE + line_hash("\n".join(quotes)) if quotes else ""
 
 
-def same_evidence(digest: str, finding: Finding) -> bool:
+def same_evidence(digest: str, finding: Finding | Draft) -> bool:
     """Whether what was dismissed is what a finding is about, or is beside it. An unknown digest says nothing."""
     now = evidence_digest(finding)
     if not now or digest.partition(":")[0] != now.partition(":")[0]:
@@ -230,7 +224,7 @@ def same_evidence(digest: str, finding: Finding) -> bool:
     return digest == now or digest.removeprefix(_BY_LINE) in finding.fingerprints.get(WINDOW, "").split()
 
 
-def symbol_of(finding: Finding) -> str:
+def symbol_of(finding: Finding | Draft) -> str:
     """The function or class a finding is in, if anybody said."""
     named = (finding.location.symbol if finding.location else "", *(item.symbol for item in finding.evidence))
     return next((symbol for symbol in named if symbol), "")

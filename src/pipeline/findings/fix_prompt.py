@@ -1,177 +1,199 @@
-"""The findings that an agent is given to fix: one line for each, always; more about the most important, if it fits.
+"""The lines of work that an agent is given to fix: every title, and more about the most important as far as it fits.
 
 Text from findings is quoted: it can forge neither a heading nor an instruction. The same findings give the same text.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from pipeline.engine.context import Context
-from pipeline.findings.answers import ANSWER_FORMAT, quote_line
-from pipeline.findings.model import AutofixClass, Finding, FindingId
-from pipeline.findings.plugin import ReviewKey
-from pipeline.findings.triage import importance
+from pipeline.findings.gate import importance
+from pipeline.findings.keys import ReviewKey
+from pipeline.findings.lines import Line
+from pipeline.findings.model import AutofixClass, Change, Finding, FindingId, What
+from pipeline.findings.rulings import CLAIM_FORMAT, quote_line
 from pipeline.text import plural
 
 HEADING = "## Findings by file"
 NOT_TO_BE_CHANGED = "## Not to be changed"
 EXISTED_BEFORE = "## Existed before"
 _TITLE_LENGTHS = (160, 120, 80, 60, 40)  # the longest that fits is used for all
-_MAX_DETAILS = 5  # kinds of details of one finding
-_MAX_NAMED = 30  # findings and stages that are named one by one
-
-Members = Callable[[FindingId], Sequence[Finding]]
-"""Returns the findings that are joined to another one."""
+_MAX_DETAILS = 5  # kinds of details of one line of work
+_MAX_NAMED = 30  # lines of work and stages that are named one by one
 
 
 def findings_section(
-    findings: Sequence[Finding],
-    room: int,
-    members: Members = lambda _: (),
-    *,
-    heading: str = HEADING,
-    answer_format: str = ANSWER_FORMAT,
+    lines: Sequence[Line], room: int, *, heading: str = HEADING, answer_format: str = CLAIM_FORMAT
 ) -> str:
-    """Return the section, in `room` characters if the lines alone need no more; empty without findings."""
-    if not findings:
+    """Return the section, in `room` characters if the titles alone need no more; empty without lines of work."""
+    if not lines:
         return ""
     opening = f"{heading}\n\n{answer_format}\n\n"
-    lines, room = _title_lines(findings, room - len(opening))
-    by_importance = sorted(findings, key=importance)
-    details = {finding.id: list(_details(finding, members(finding.id))) for finding in findings}
+    texts, room = _titles(lines, room - len(opening))
+    by_importance = sorted(lines, key=_importance)
+    details = {line.id: list(_details(line)) for line in lines}
     omitted = 0
     for kind in range(_MAX_DETAILS):
-        for finding in by_importance:
-            text = details[finding.id][kind]
+        for line in by_importance:
+            text = details[line.id][kind]
             if not text:
                 continue
             if len(text) + 1 > room:
                 omitted += 1
                 continue
             room -= len(text) + 1
-            lines[finding.id].append(text)
-    return opening + _compose(findings, lines, omitted)
+            texts[line.id].append(text)
+    return opening + _compose(lines, texts, omitted)
 
 
-def fix_section(findings: Sequence[Finding], room: int, members: Members = lambda _: (), *, filtered: int = 0) -> str:
-    """Return what is to be fixed; then what is not, and what existed before; then how many were filtered."""
-    if not findings:
+def fix_section(lines: Sequence[Line], room: int, *, filtered: int = 0) -> str:
+    """Return what is to be fixed; then what is not, and what existed before; then how many items were filtered."""
+    if not lines:
         return ""
-    older = [finding for finding in findings if not finding.fixable and finding.pre_existing]
-    others = [finding for finding in findings if not finding.fixable and not finding.pre_existing]
+    work = [line for line in lines if is_fixable(line)]
+    older = [line for line in lines if not is_fixable(line) and line.lead.pre_existing]
+    others = [line for line in lines if not is_fixable(line) and not line.lead.pre_existing]
     notes = []
     if others:
-        about = "Advice, and what a person or the release decides. Do not change code for these, and do not answer."
+        about = "Advice, and what a person or the release decides. Change no code for these, and claim nothing of them."
         notes.append(f"{NOT_TO_BE_CHANGED}\n\n{about}\n\n{short_list(others)}")
     if older:
-        about = "These are older than the change. Leave them as they are, and do not answer."
+        about = "These are older than the change. Leave them as they are, and claim nothing of them."
         notes.append(f"{EXISTED_BEFORE}\n\n{about}\n\n{short_list(older)}")
     if filtered:
         about = "below the confidence gate or only noted"
         notes.append(f"{plural(filtered, 'reported item')} {about}. List: awf findings list --filtered")
-    work = [finding for finding in findings if finding.fixable]
-    section = findings_section(work, room - sum(len(note) + 2 for note in notes), members)
+    section = findings_section(work, room - sum(len(note) + 2 for note in notes))
     return "\n\n".join(part for part in (section, *notes) if part)
 
 
-def short_list(findings: Sequence[Finding]) -> str:
-    """Return a line for each finding, up to a number, the most important first."""
-    lines = [_title_line(finding, _TITLE_LENGTHS[2]) for finding in sorted(findings, key=importance)[:_MAX_NAMED]]
-    more = len(findings) - len(lines)
-    return "\n".join([*lines, *([f"- and {plural(more, 'more finding')}"] if more else [])])
+def is_fixable(line: Line) -> bool:
+    """Return whether a fixer is to change code for a line of work: for any open finding of it."""
+    return any(finding.fixable for finding in line.open_members or line.members)
 
 
-def chosen_section(
-    findings: Sequence[Finding],
-    context: Context,
-    reported: Iterable[str],
-    room: int,
-    members: Members = lambda _: (),
-) -> str:
-    """Return the section after a triage: the chosen findings, and what was not chosen of those this run `reported`."""
+def short_list(lines: Sequence[Line]) -> str:
+    """Return a line for each line of work, up to a number, the most important first."""
+    texts = [_title(line, _TITLE_LENGTHS[2]) for line in sorted(lines, key=_importance)[:_MAX_NAMED]]
+    more = len(lines) - len(texts)
+    return "\n".join([*texts, *([f"- and {plural(more, 'more finding')}"] if more else [])])
+
+
+def chosen_section(lines: Sequence[Line], context: Context, reported: Iterable[str], room: int) -> str:
+    """Return the section after a triage: what was chosen, and what was not of the findings that this run `reported`."""
     wanted, mentioned = set(context.list_at(ReviewKey.CHOSEN)), set(reported)
-    chosen = [finding for finding in findings if finding.id in wanted]
-    others = [finding for finding in findings if finding.id in mentioned - wanted]
+    chosen = [line for line in lines if _ids(line) & wanted]
+    others = [line for line in lines if _ids(line) & mentioned and not _ids(line) & wanted]
     parts = [f"Chosen, for the proposed fix to be applied: {_numbers(chosen) or 'nothing that is still open'}."]
     not_chosen = [_numbers(others)] if others else []
-    if stages := [name for name in _stages_with_prose(context) if name not in {one.failing_stage for one in findings}]:
+    known = {finding.failing_stage for line in lines for finding in line.members}
+    stages = [name for name in _stages_with_prose(context) if name not in known]
+    if stages:
         not_chosen.append(f"what {', '.join(stages)} reported")
     if not_chosen:
         parts.append(f"Not chosen, and not part of this task: {', and '.join(not_chosen)}.")
-    section = findings_section(chosen, room - sum(len(part) + 2 for part in parts), members)
+    section = findings_section(chosen, room - sum(len(part) + 2 for part in parts))
     return "\n\n".join(part for part in (section, *parts) if part)
 
 
-def _title_lines(findings: Sequence[Finding], room: int) -> tuple[dict[FindingId, list[str]], int]:
-    """A line for each finding with as much of its title as fits, and the room that is left."""
-    lines: dict[FindingId, list[str]] = {}
+def _importance(line: Line) -> tuple[bool, int, int, str, int, int]:
+    return importance(line.lead)
+
+
+def _ids(line: Line) -> set[str]:
+    return {finding.id for finding in line.members}
+
+
+def _titles(lines: Sequence[Line], room: int) -> tuple[dict[FindingId, list[str]], int]:
+    """Return a text for each line of work with as much of its title as fits, and the room that is left."""
+    texts: dict[FindingId, list[str]] = {}
     left = 0
     for length in _TITLE_LENGTHS:
-        lines = {finding.id: [_title_line(finding, length)] for finding in findings}
-        left = room - len(_compose(findings, lines, _MAX_DETAILS * len(findings)))
+        texts = {line.id: [_title(line, length)] for line in lines}
+        left = room - len(_compose(lines, texts, _MAX_DETAILS * len(lines)))
         if left >= 0:
             break
-    return lines, left
+    return texts, left
 
 
-def _compose(findings: Iterable[Finding], lines: Mapping[FindingId, Sequence[str]], omitted: int) -> str:
+def _compose(lines: Iterable[Line], texts: Mapping[FindingId, Sequence[str]], omitted: int) -> str:
     parts: list[str] = []
 
-    def place(finding: Finding) -> tuple[bool, str]:
-        return finding.autofix_class is not AutofixClass.SAFE_AUTO, _path(finding)
+    def place(line: Line) -> tuple[bool, str]:
+        return line.lead.autofix_class is not AutofixClass.SAFE_AUTO, _path(line)
 
-    by_file = sorted(findings, key=lambda finding: (*place(finding), importance(finding)))
+    by_file = sorted(lines, key=lambda line: (*place(line), _importance(line)))
     for (careful, path), group in groupby(by_file, key=place):
         parts.append(f"### {path or 'no file'}{'' if careful else ' (safe fixes)'}")
-        parts += [line for finding in group for line in lines[finding.id]]
+        parts += [text for line in group for text in texts[line.id]]
         parts.append("")
     if omitted:
         parts.append(f"{plural(omitted, 'detail')} omitted to save space. Full text: awf findings show NUMBER")
     return "\n".join(parts).rstrip()
 
 
-def _title_line(finding: Finding, length: int) -> str:
-    marks = [str(finding.gate.value), str(finding.severity), str(finding.state)]
-    reviewers = len({vote.reviewer for vote in finding.votes})
-    if reviewers > 1:
-        marks.append(plural(reviewers, "reviewer"))
-    if finding.attempts:
-        marks.append(f"tried {plural(len(finding.attempts), 'time')}")
-    line = f":{finding.location.start}" if finding.location and finding.location.start else ""
-    return f"- #{finding.number} ({', '.join(marks)}) {_path(finding)}{line}: {quote_line(finding.title, length)}"
+def _title(line: Line, length: int) -> str:
+    marks = [str(line.gate), str(line.severity), str(line.state)]
+    if len(line.reviewers) > 1:
+        marks.append(plural(len(line.reviewers), "reviewer"))
+    tries = len(_claims(line))
+    if tries:
+        marks.append(f"tried {plural(tries, 'time')}")
+    return f"- #{line.number} ({', '.join(marks)}){_place(line)}: {quote_line(line.title, length)}"
 
 
-def _details(finding: Finding, members: Sequence[Finding]) -> Iterator[str]:
-    """What is added to a finding's line, in this order if it fits; empty texts for what it does not have."""
-    attempts = [" ".join(filter(None, (one.outcome, one.by, one.what))) for one in finding.attempts[-3:]]
-    rulings = [f"{change.by} {change.note}" for change in finding.history if change.what == "ruling"]
-    lines = [f"    tried: {quote_line(text, 200)}" for text in attempts]
-    yield "\n".join([*lines, *(f"    ruled: {quote_line(text, 200)}" for text in rulings[-1:])])
-    yield f"    fix: {quote_line(finding.fix, 600)}" if finding.fix else ""
-    yield f"    why: {quote_line(finding.impact, 400)}" if finding.impact else ""
-    yield "\n".join(map(_member_line, members))
-    quotation = next((one.quote or one.raw for one in finding.evidence if one.quote or one.raw), "")
+def _place(line: Line) -> str:
+    """Return the place of a line of work with a space before it; nothing if it has none."""
+    path = _path(line)
+    if not path:
+        return ""
+    return f" {path}:{line.location.start}" if line.location and line.location.start else f" {path}"
+
+
+def _claims(line: Line) -> list[Change]:
+    """Return what fixers said about a line of work, oldest first; what counts for all members is returned once."""
+    said = {(change.at, change.who, change.word): change for member in line.members for change in member.claims}
+    return sorted(said.values(), key=lambda change: change.at)
+
+
+def _details(line: Line) -> Iterator[str]:
+    """Yield what is added to a title, in this order if it fits; empty texts for what there is not."""
+    lead = line.lead
+    claims = [" ".join(filter(None, (claim.word, claim.who, claim.note))) for claim in _claims(line)[-3:]]
+    rulings = [
+        " ".join(filter(None, (change.who, f"on #{member.number}:", change.word, change.note)))
+        for member in line.open_members
+        for change in [one for one in member.history if one.what is What.RULING][-1:]
+    ]
+    tried = [f"    tried: {quote_line(text, 200)}" for text in claims]
+    yield "\n".join([*tried, *(f"    ruled: {quote_line(text, 200)}" for text in rulings)])
+    yield f"    fix: {quote_line(lead.fix, 600)}" if lead.fix else ""
+    yield f"    why: {quote_line(lead.impact, 400)}" if lead.impact else ""
+    yield "\n".join(_also(member) for member in line.open_members if member.id != lead.id)
+    quotation = next((item.quote or item.raw for item in lead.evidence if item.quote or item.raw), "")
     yield f"    seen: {quote_line(quotation, 240)}" if quotation else ""
 
 
-def _member_line(finding: Finding) -> str:
+def _also(finding: Finding) -> str:
+    """Return what another reviewer says about the same defect."""
     about = f": {quote_line(finding.impact, 200)}" if finding.impact else ""
-    sources = quote_line(", ".join(finding.sources), 80)
-    return f"    also: {sources} ({finding.severity}) {quote_line(finding.title, 120)}{about}"
+    fix = f" Fix: {quote_line(finding.fix, 200)}" if finding.fix else ""
+    reviewer = quote_line(finding.reviewer, 80)
+    return f"    also: {reviewer} ({finding.severity}) {quote_line(finding.title, 120)}{about}{fix}"
 
 
-def _path(finding: Finding) -> str:
-    return quote_line(finding.location.path, 120) if finding.location else ""
+def _path(line: Line) -> str:
+    return quote_line(line.location.path, 120) if line.location else ""
 
 
-def _numbers(findings: Sequence[Finding]) -> str:
-    named = ", ".join(f"#{finding.number}" for finding in findings[:_MAX_NAMED])
-    more = len(findings) - _MAX_NAMED
+def _numbers(lines: Sequence[Line]) -> str:
+    named = ", ".join(f"#{line.number}" for line in lines[:_MAX_NAMED])
+    more = len(lines) - _MAX_NAMED
     return f"{named} and {plural(more, 'more finding')}" if more > 0 else named
 
 
 def _stages_with_prose(context: Context) -> list[str]:
-    """The stages that reported in prose: those reports cannot be asked about one by one."""
+    """Return the stages that reported in prose: those reports cannot be asked about one by one."""
     reports = [one for one in context.list_at(ReviewKey.REPORTS) if isinstance(one, dict) and not one.get("findingIds")]
     names = dict.fromkeys(quote_line(str(one.get("stageId", "")), 80) for one in reports)
     return [name for name in names if name][:_MAX_NAMED]

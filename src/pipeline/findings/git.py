@@ -6,19 +6,36 @@ import shutil
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from pipeline import files
-from pipeline.backends.checkout import VIEWS, gitlinks
+from pipeline.backends.checkout import gitlinks
 from pipeline.backends.git import git_in
-from pipeline.engine.state import State
 from pipeline.errors import AwfError
 
+if TYPE_CHECKING:
+    from pipeline.engine.state import State
+
+OWN_FILES = (
+    ".wystack/findings/*.json",
+    ".wystack/reviews/*.json",
+    ".code-review/*.json",
+    ".code-review/abort-reason.md",
+    f"**/{'[0-9]' * 4}-{'[0-9]' * 2}-{'[0-9]' * 2}-*-{'[0-9a-f]' * 8}.md",  # reports, wherever they are kept
+)  # what awf itself writes beside the work, as globs: everything else is looked at
+# What may be one of them in git's index: if nothing is, git need not be asked to forget any.
+_OWN_ENTRY = re.compile(r"\t\.(?:wystack|code-review)/|\d{4}-\d\d-\d\d-[^/]*-[0-9a-f]{8}\.md$")
+CONFIGURATION = ("config.kdl", "self-check", "workflows")  # what people commit of a store
 _PLAIN_NAMES = ("-c", "core.quotePath=true")  # unusual file names are escaped
 _SECONDS = 10.0
 _DIFF = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative", "-M", "--submodule=short")
 _MAX_STAT_FILES = 50
+_GITLINK = "160000"  # git's mode of a submodule
+_MAX_BINARY = 100  # files that are looked into
+_BINARY_BYTES = 8000  # of a file in which git looks for a null byte
 _NO_COMMIT = 128  # git's exit code when HEAD names no commit yet
 _SOME_FILES_UNREADABLE = 1  # git's exit code when it added everything else
 _OBJECT_NAME = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -70,6 +87,15 @@ def query_git(directory: Path, environ: Mapping[str, str], *arguments: str) -> s
         return ""
 
 
+def default_branch(root: Path, environ: Mapping[str, str]) -> str:
+    """Return the branch that changes are made for, as far as git knows; without one, `HEAD`."""
+    remote = query_git(root, environ, "symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
+    for name in filter(None, (remote, "main", "master", "origin/main", "origin/master")):
+        if query_git(root, environ, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"):
+            return name
+    return "HEAD"
+
+
 def run_git(
     directory: Path,
     environ: Mapping[str, str],
@@ -93,15 +119,7 @@ def run_git(
 
 def in_repository(directory: Path) -> bool:
     """Whether a directory is in a repository or a worktree. Starts no process: every review of a run asks."""
-    return any(is_top(place) for place in (directory, *directory.parents))
-
-
-def is_top(directory: str | Path) -> bool:
-    """Whether a directory is the top of a repository or a worktree.
-
-    An empty `.git`, which agents' sandboxes leave behind, does not count.
-    """
-    return os.access(f"{directory}/.git/HEAD", os.F_OK) or os.path.isfile(f"{directory}/.git")  # noqa: PTH113 - a text
+    return any(files.is_top(place) for place in (directory, *directory.parents))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +135,13 @@ class Snapshot:
 class TreeSnapshots:
     """Makes git trees of a checkout's files beside git's index; neither the index nor any file is touched.
 
-    What awf itself writes is left out. After a first failure git is not asked again.
+    What awf itself writes is left out, committed or not, so that equal trees are equal work. After a first failure git
+    is not asked again.
     """
 
     def __init__(self, environ: Mapping[str, str], store: Path | None = None) -> None:
         self._environ = environ
-        self._store = store  # left out of the trees
+        self._store = store  # left out of the trees, apart from the configuration
         self._problem = ""
         self._taken: dict[Hashable, Snapshot] = {}  # by moment
         self._checkouts: dict[Path, CheckoutInfo] = {}  # by directory, as of the last `take`
@@ -184,23 +203,45 @@ class TreeSnapshots:
             with suppress(FileNotFoundError):  # nothing was ever added
                 shutil.copy2(index, copy)  # with its time: git looks again at files that are not older
             variables = {"GIT_INDEX_FILE": str(copy)}
-            entries = query_git(top, self._environ, "ls-files", "--stage", "-z", "--", *pathspecs()).split("\0")
-            left_out = [*gitlinks(entries)]  # submodules: git must not look into them
+            listed = query_git(top, self._environ, "ls-files", "--stage", "-v", "-z", "--", ":(top)").split("\0")
+            # Before each entry is a letter and a space. The letter is small for a file that git is told not to look at.
+            entries = [entry[2:] for entry in listed]
+            hidden = [entry.partition("\t")[2] for entry in listed if entry[:1].islower()]
+            if hidden:
+                look = ("update-index", "--no-assume-unchanged", "--", *hidden)
+                run_git(top, self._environ, *look, variables=variables)
+            left_out, committed = [*gitlinks(entries)], list[str]()  # submodules: git must not look into them
             store = self._store.resolve() if self._store else top
             if store != top and store.is_relative_to(top):
-                left_out.append(store.relative_to(top).as_posix())
-            exclusions = [f":(exclude,top,literal){name}" for name in left_out]
-            add = ("add", "--all", "--ignore-errors", "--", *pathspecs(), *exclusions)
-            run_git(top, self._environ, *add, variables=variables, accepted=(0, _SOME_FILES_UNREADABLE))
+                inside = store.relative_to(top).as_posix()
+                left_out.append(inside)
+                committed = [f"{inside}/{name}" for name in CONFIGURATION if (store / name).exists()]
+            if any(map(_OWN_ENTRY.search, entries)):
+                own = (f":(top,glob){name}" for name in OWN_FILES)
+                forget = ("rm", "-r", "--cached", "--force", "--quiet", "--ignore-unmatch", "--", *own)
+                run_git(top, self._environ, *forget, variables=variables)
+            self._add(top, variables, *pathspecs(), *(f":(exclude,top,literal){name}" for name in left_out))
+            if committed:
+                self._add(top, variables, *(f":(top,literal){name}" for name in committed))
             yield variables
 
+    def _add(self, top: Path, variables: Mapping[str, str], *specs: str) -> None:
+        """Add the files that some pathspecs mean and git does not ignore to the index that variables name."""
+        add = ("add", "--all", "--ignore-errors", "--", *specs)
+        run_git(top, self._environ, *add, variables=variables, accepted=(0, _SOME_FILES_UNREADABLE))
 
-def review_start(stage: str, visit: int, state: State) -> Hashable:
+
+def review_start(stage: str, visit: int, state: "State") -> Hashable:
     """The moment at which an attempt at a review starts."""
     return stage, visit, state.progress.attempt(stage), "start"
 
 
-def review_end(stage: str, visit: int, state: State) -> Hashable:
+def round_moment(state: "State", attempt: int, word: str) -> Hashable:
+    """A moment of the visit at the cursor, which all branches of a parallel stage share."""
+    return "round", *state.cursor, attempt, word
+
+
+def review_end(stage: str, visit: int, state: "State") -> Hashable:
     """The moment at which it ends."""
     return stage, visit, state.progress.attempt(stage), "end"
 
@@ -220,15 +261,67 @@ def stat_of(directory: Path, environ: Mapping[str, str], old: str, new: str, wit
 
 
 def patch_of(directory: Path, environ: Mapping[str, str], old: str, new: str, within: Sequence[str] = ()) -> str:
-    """Every changed line with its context; binary files are only named."""
-    options = ("-U3", "--src-prefix=a/", "--dst-prefix=b/")
-    return run_git(directory, environ, *_DIFF, *options, old, new, "--", *(within or pathspecs())).rstrip()
+    """Return every changed line with its context; binary files are only named.
+
+    A file is binary if it has a null byte. That an attribute calls it so does not hide it: attributes are a part of the
+    change, or were set by whoever made it.
+    """
+    diff = (*_DIFF, "-U3", "--src-prefix=a/", "--dst-prefix=b/")
+    specs = within or pathspecs()
+    texts = _texts_called_binary(directory, environ, old, new, specs)
+    others = run_git(
+        directory, environ, *diff, old, new, "--", *specs, *(f":(exclude,top,literal){name}" for name in texts)
+    )
+    if not texts:
+        return others.rstrip()
+    shown = run_git(directory, environ, *diff, "--text", old, new, "--", *(f":(top,literal){name}" for name in texts))
+    return f"{others}{shown}".rstrip()
+
+
+def unshown_names(directory: Path, environ: Mapping[str, str], old: str, new: str, within: Sequence[str]) -> list[str]:
+    """Return the changed files whose lines no diff shows: binary files, and submodules."""
+    listed = run_git(directory, environ, *_DIFF, "--raw", "--numstat", "--no-renames", "-z", old, new, "--", *within)
+    fields = listed.split("\0")
+    modules = [path for meta, path in pairwise(fields) if meta.startswith(":") and _GITLINK in meta.split()[:2]]
+    binary = [field.removeprefix("-\t-\t") for field in fields if field.startswith("-\t-\t")]
+    looked_into, others = binary[:_MAX_BINARY], binary[_MAX_BINARY:]
+    return [*modules, *(name for name in looked_into if not _is_text(directory, environ, (new, old), name)), *others]
+
+
+def _texts_called_binary(
+    directory: Path, environ: Mapping[str, str], old: str, new: str, specs: Sequence[str]
+) -> list[str]:
+    """Return the changed files that git treats as binary although they are text."""
+    listed = run_git(directory, environ, *_DIFF, "--numstat", "--no-renames", "-z", old, new, "--", *specs)
+    binary = [line.removeprefix("-\t-\t") for line in listed.split("\0") if line.startswith("-\t-\t")]
+    return [name for name in binary[:_MAX_BINARY] if _is_text(directory, environ, (new, old), name)]
+
+
+def _is_text(directory: Path, environ: Mapping[str, str], trees: Sequence[str], name: str) -> bool:
+    """Return whether a file has no null byte at its beginning, in the first tree that has it."""
+    for tree in trees:
+        try:
+            return "\0" not in run_git(directory, environ, "cat-file", "blob", f"{tree}:{name}")[:_BINARY_BYTES]
+        except GitRefusedError:  # it is not in this tree
+            continue
+    return False
+
+
+def changed_line_total(
+    directory: Path, environ: Mapping[str, str], old: str, new: str, within: Sequence[str] = ()
+) -> int:
+    """Return how many lines were added and removed; a binary file counts as one."""
+    listed = run_git(directory, environ, *_DIFF, "--numstat", old, new, "--", *(within or pathspecs()))
+    counts = (line.split("\t")[:2] for line in listed.splitlines())
+    return sum(int(count) if count.isdecimal() else 1 for pair in counts for count in pair)
 
 
 def changed_names(
     directory: Path, environ: Mapping[str, str], old: str, new: str, within: Sequence[str] = ()
 ) -> list[str]:
     """The names of the files that differ, from the root of the repository."""
+    if old == new:
+        return []
     options = ("--name-only", "--no-renames", "-z")
     return run_git(directory, environ, *_DIFF, *options, old, new, "--", *(within or pathspecs())).split("\0")[:-1]
 
@@ -239,14 +332,32 @@ def files_changed(directory: Path, environ: Mapping[str, str], old: str, new: st
     return bool(run_git(directory, environ, "diff-tree", *options, old, new))
 
 
-def same_files(directory: Path, environ: Mapping[str, str], old: str, new: str, ignored: str) -> bool:
-    """Whether two trees have the same files, apart from awf's own and one directory; no if git cannot tell."""
-    options = ("-r", "--name-only", "--no-renames")
-    others = pathspecs(without=ignored)
+def object_names(directory: Path, environ: Mapping[str, str], places: Sequence[str]) -> list[str]:
+    """Return the names of git's objects for `TREE:PATH`, each empty if there is none; raise GitRefusedError."""
+    asked = "".join(f"{place}\n" for place in places)
+    git = git_in(directory, environ)
     try:
-        return not run_git(directory, environ, "diff-tree", *options, old, new, "--", *others).strip()
+        done = git.run_sync("cat-file", "--batch-check=%(objectname)", timeout=_SECONDS, stdin=os.fsencode(asked))
+    except (OSError, TimeoutError) as error:
+        raise GitRefusedError(f"git cat-file gave no answer: {error}") from None
+    lines = done.stdout.decode(errors="replace").splitlines()
+    if len(lines) != len(places):
+        raise GitRefusedError(f"git cat-file gave {len(lines)} answers to {len(places)} questions")
+    return [line if _OBJECT_NAME.fullmatch(line) else "" for line in lines]
+
+
+def same_files(directory: Path, environ: Mapping[str, str], old: str, new: str) -> bool:
+    """Whether two trees have the same files, apart from awf's own; no if git cannot tell."""
+    options = ("-r", "--name-only", "--no-renames")
+    try:
+        return not run_git(directory, environ, "diff-tree", *options, old, new, "--", *pathspecs()).strip()
     except GitRefusedError:
         return False
+
+
+def keep_tree(directory: Path, environ: Mapping[str, str], name: str, tree: str) -> None:
+    """Have git keep a tree that no commit holds, so that what changed since can be told later."""
+    query_git(directory, environ, "update-ref", f"refs/awf/trees/{name}", tree)
 
 
 def delete_ref(directory: Path, environ: Mapping[str, str], ref: str) -> None:
@@ -254,19 +365,15 @@ def delete_ref(directory: Path, environ: Mapping[str, str], ref: str) -> None:
     query_git(directory, environ, "update-ref", "-d", ref)
 
 
-def pathspecs(paths: Sequence[str] = (), without: str = "") -> tuple[str, ...]:
-    """Git's pathspecs for everything, or what is below some paths, but the files in which awf shows findings.
-
-    `without` is one more directory to leave out; all are given from the root of the repository.
-    """
+def pathspecs(paths: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return git's pathspecs for everything but awf's own files, or what is below some paths from the root."""
     included = [f":(top,literal){path}" for path in paths] or [":(top)"]
-    excluded = [f":(exclude,top,literal){without}"] if without else []
-    return (*included, *(f":(exclude,top,glob)**/{name}/**" for name in VIEWS), *excluded)
+    return (*included, *(f":(exclude,top,glob){name}" for name in OWN_FILES))
 
 
 def main_checkout(start: Path) -> Path:
     """The main checkout of the repository around a directory, else the directory itself. Starts no process."""
-    top = next((place for place in (start, *start.parents) if is_top(place)), None)
+    top = next((place for place in (start, *start.parents) if files.is_top(place)), None)
     if top is None:
         return start
     return _worktree_origin(top) or top

@@ -3,17 +3,15 @@
 import os
 import re
 from bisect import bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from functools import lru_cache
 from heapq import nlargest
 from pathlib import Path, PurePosixPath
-from typing import Protocol
 
-from pipeline.backends.checkout import WORK
 from pipeline.backends.git import git_in
+from pipeline.findings.git import pathspecs
 from pipeline.findings.ledger import Ledger
 
 MAX_DIFF_BYTES = 64 * 1024 * 1024  # beyond, findings are recognised by their text alone
@@ -34,12 +32,6 @@ _CONTEXT = 0.25  # what a neighbouring line counts, beside the line itself
 _COMPARED = 50  # lines to either side that a replaced line is compared with
 _LIKELY = 8  # of them whose neighbours are compared too
 _REPLACED = 0.6  # how similar a line must be to be what replaced another, wherever else that is
-_MAX_MOVED = 10_000  # lines of a file that is compared with others of the same name
-_NAMESAKES = 20  # that it is compared with
-_COMMON = 3  # lines that make them one file
-_MERGED = 0.1  # of the lines of a deleted file that are now in another one
-_DISPUTED = 200  # moved files of which git is asked again
-_TESTS = re.compile(r"(?:^|[/_.-])(?:tests?|spec|fixtures?|testdata)(?:[/_.-]|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +44,6 @@ class Hunk:
     new_size: int
     old: tuple[str, ...] = ()  # their text, for files that have findings
     new: tuple[str, ...] = ()
-
-    def reversed(self) -> "Hunk":
-        """The same hunk of the opposite diff, without its text."""
-        return Hunk(self.new_start, self.new_size, self.start, self.size)
 
     def successor(self, line: int) -> tuple[int, float]:
         """The line that replaced one of these, and how similar the two are; the same position when none is similar."""
@@ -102,10 +90,6 @@ class FileMap:
         text = squeeze(hunk.old[line - hunk.start]) if hunk.old else ""
         return (self.moved[text], 1.0) if found[1] < _REPLACED and text in self.moved else found
 
-    def whole(self, start: int, end: int) -> bool:
-        """Whether lines are unchanged, with nothing changed between them."""
-        return None not in (self.line(start), self.line(end)) and self._before(start) is self._before(end)
-
     def _before(self, line: int) -> Hunk | None:
         index = bisect_right(self.hunks, line, key=lambda hunk: hunk.start)
         return self.hunks[index - 1] if index else None
@@ -116,15 +100,18 @@ class LineMap:
     """Every file that differs between two commits. One that is not named is the same in both."""
 
     files: Mapping[str, FileMap] = field(default_factory=dict)  # by the old name
-    origins: Mapping[str, FileMap] = field(default_factory=dict)  # by the new name, reversed
+    added: frozenset[str] = frozenset()  # files that only the new one has
+
+    def is_changed(self, path: str, start: int, end: int) -> bool:
+        """Whether any of some lines of a new file was written or replaced."""
+        if path in self.added:
+            return True
+        hunks = (hunk for file in self.files.values() if file.path == path for hunk in file.hunks)
+        return any(start < hunk.new_start + hunk.new_size and hunk.new_start <= end for hunk in hunks)
 
     def path(self, path: str) -> str:
         """A file's name now; empty when it was deleted."""
         return self.files[path].path if path in self.files else path
-
-    def origin(self, path: str) -> str:
-        """What a file was called before; empty for a new one."""
-        return self.origins[path].path if path in self.origins else path
 
     def line(self, path: str, line: int) -> int | None:
         """Where an unchanged line of an old file is in its new one."""
@@ -133,16 +120,6 @@ class LineMap:
     def trace(self, path: str, line: int) -> tuple[int, float]:
         """Where a line is or what replaced it, and how similar that is, from 0 to 1."""
         return self.files[path].trace(line) if path in self.files else (line, 1.0)
-
-    def unchanged(self, path: str, start: int, end: int) -> bool:
-        """Whether lines of a new file were there before, in this order and with nothing between them."""
-        return path not in self.origins or self.origins[path].whole(start, end)
-
-    def written(self) -> Iterator[tuple[str, int]]:
-        """Every line of the new files that the old ones do not have."""
-        for path, origin in self.origins.items():
-            for hunk in origin.hunks:
-                yield from ((path, line) for line in range(hunk.start, hunk.start + hunk.size))
 
 
 def squeeze(line: str) -> str:
@@ -168,24 +145,17 @@ def similarity(one: str, other: str) -> float:
 
 
 def parse_diff(diff: str, keep: Collection[str] | None = None) -> LineMap:
-    """The maps in the output of `git diff`; the text of hunks is kept for the file names in `keep`, None for all."""
-    text = diff.split("\n")
-    found = list(_DiffReader(text, keep).files())
-    found = [*found, *_pair_namesakes(found)]
-    kept = {old for old, new, _ in found if new}
-    lost = {old: hunks[0].old for old, new, hunks in found if not new and old not in kept and hunks and hunks[0].old}
+    """Return the map in the output of `git diff`, with the text of hunks for the file names in `keep`, or for all."""
     files: dict[str, FileMap] = {}
-    origins: dict[str, FileMap] = {}
-    for old, new, hunks in _merge(lost, _DiffReader(text, None).files()) if lost else ():
-        files[old] = FileMap(new, hunks, _moved_lines(hunks))
-    for old, new, hunks in found:
+    added = set[str]()
+    for old, new, hunks in _DiffReader(diff.split("\n"), keep).files():
         if old and new:
             files[old] = FileMap(new, hunks, _moved_lines(hunks))
         elif old:
             files.setdefault(old, FileMap(""))
-        if new:
-            origins[new] = FileMap(old, tuple(hunk.reversed() for hunk in hunks))
-    return LineMap(files, origins)
+        else:
+            added.add(new)
+    return LineMap(files, frozenset(added))
 
 
 def _moved_lines(hunks: Sequence[Hunk]) -> dict[str, int]:
@@ -197,114 +167,6 @@ def _moved_lines(hunks: Sequence[Hunk]) -> dict[str, int]:
 
 
 _FileDiff = tuple[str, str, tuple[Hunk, ...]]  # old name, new name, hunks
-
-
-def _pair_namesakes(found: Sequence[_FileDiff]) -> Iterator[_FileDiff]:
-    """Files that kept their name in another folder and changed too much for git, which wants half of the lines."""
-    deleted = {old: [line for hunk in hunks for line in hunk.old] for old, new, hunks in found if not new}
-    added = defaultdict[str, list[tuple[str, list[str]]]](list)
-    for old, new, hunks in found:
-        if not old:
-            added[PurePosixPath(new).name].append((new, [line for hunk in hunks for line in hunk.new]))
-    pairs = [
-        (_common(before, after), old, new)
-        for old, before in deleted.items()
-        for new, after in added[PurePosixPath(old).name][:_NAMESAKES]
-        if max(len(before), len(after)) <= _MAX_MOVED
-    ]
-    most = Counter[str]()
-    for common, old, _ in pairs:
-        most[old] = max(most[old], common)
-    texts = {new: after for namesakes in added.values() for new, after in namesakes}
-    taken = set[str]()
-    for common, old, new in sorted(
-        pairs, key=lambda pair: (2 * pair[0] < most[pair[1]], *(-part for part in _nearness(*pair[1:])), -pair[0], pair)
-    ):
-        if common >= _COMMON and taken.isdisjoint((old, new)):
-            taken.update((old, new))
-            yield old, new, tuple(_align(deleted[old], texts[new]))
-
-
-def _merge(lost: Mapping[str, Sequence[str]], found: Iterable[_FileDiff]) -> Iterator[_FileDiff]:
-    """Deleted files, each with the file into which most of its lines were written.
-
-    Lines that were written into more than two files, such as a licence, tell nothing.
-    """
-    texts = {old: {text for line in lines if len(text := squeeze(line)) >= _SHORTEST} for old, lines in lost.items()}
-    written = {new: hunks for _, new, hunks in found if new}
-    places = {text: set[str]() for gone in texts.values() for text in gone}
-    for new, hunks in written.items():
-        for text in (squeeze(line) for hunk in hunks for line in hunk.new):
-            if text in places:
-                places[text].add(new)
-    for old, lines in lost.items():
-        shared = Counter(new for text in texts[old] if len(places[text]) <= 2 for new in places[text])
-        likely = [new for new, common in shared.items() if common >= max(_COMMON, _MERGED * len(texts[old]))]
-        new = max(likely, key=lambda new: (_nearness(old, new)[0], shared[new], new), default="")
-        size = max((hunk.new_start + hunk.new_size for hunk in written.get(new, ())), default=0)
-        if new and max(size, len(lines)) <= _MAX_MOVED:
-            after = [""] * size  # what the file already had is not in the diff
-            for hunk in written[new]:
-                after[hunk.new_start - 1 : hunk.new_start - 1 + hunk.new_size] = hunk.new
-            yield old, new, tuple(_align(lines, after))
-
-
-def _nearness(old: str, new: str) -> tuple[bool, float]:
-    """How likely a file moved between two folders. Code seldom becomes test data, but copies of it do."""
-    before, after = PurePosixPath(old).parent, PurePosixPath(new).parent
-    tests = [bool(_TESTS.search(str(folder))) for folder in (before, after)]
-    return tests[0] == tests[1], SequenceMatcher(None, before.parts, after.parts, autojunk=False).ratio()
-
-
-def read_changes(diff: Callable[..., str | None], keep: Collection[str] | None = None) -> LineMap | None:
-    """The maps between two trees, from a function that runs `git diff` with more arguments on some or all paths.
-
-    For git the most similar file is the moved one, even if that is an old copy that was kept elsewhere. Where another
-    file of the same name is nearer, git is asked for both, and the nearer one is taken if it is similar enough.
-    """
-    found = diff()
-    if found is None:
-        return None
-    lines = parse_diff(found, keep)
-    disputed = list(_disputed(lines, keep))[:_DISPUTED]
-    paths = sorted({path for dispute in disputed for path in dispute})
-    again = diff("--no-renames", *(f":(literal){path}" for path in paths)) if paths else None
-    if again is None:
-        return lines
-    nearer = parse_diff(again, keep)
-    moved = {old: file for old, file in nearer.files.items() if file.path}
-    names = {name for old, file in moved.items() for name in (file.path, lines.path(old))}
-    return LineMap({**lines.files, **moved}, {**lines.origins, **{name: nearer.origins[name] for name in names}})
-
-
-def _disputed(lines: LineMap, keep: Collection[str] | None) -> Iterator[tuple[str, ...]]:
-    """Files that moved while new ones of the same name appeared nearer: the old name and all that it may have now."""
-    added = defaultdict[str, list[str]](list)
-    for new, origin in lines.origins.items():
-        if not origin.path:
-            added[PurePosixPath(new).name].append(new)
-    for old, file in lines.files.items():
-        name = PurePosixPath(old).name
-        if file.path in ("", old) or PurePosixPath(file.path).name != name or (keep is not None and old not in keep):
-            continue
-        nearer = [new for new in added[name][:_NAMESAKES] if _nearness(old, new) > _nearness(old, file.path)]
-        if nearer:
-            yield old, file.path, *nearer
-
-
-def _common(*texts: Iterable[str]) -> int:
-    """How many lines two texts share, not counting short ones, which are everywhere."""
-    first, second = ({squeeze(line) for line in text if len(squeeze(line)) >= _SHORTEST} for text in texts)
-    return len(first & second)
-
-
-def _align(old: Sequence[str], new: Sequence[str]) -> Iterator[Hunk]:
-    """The hunks between two texts."""
-    matcher = SequenceMatcher(None, [squeeze(line) for line in old], [squeeze(line) for line in new])
-    for tag, start, end, new_start, new_end in matcher.get_opcodes():
-        if tag != "equal":
-            texts = tuple(old[start:end]), tuple(new[new_start:new_end])
-            yield Hunk(start + 1, end - start, new_start + 1, new_end - new_start, *texts)
 
 
 class _DiffReader:
@@ -381,53 +243,45 @@ def _unescape(match: re.Match[str]) -> str:
     return chr(int(code, 8)) if len(code) == 3 else _ESCAPED.get(code, code)
 
 
-class History(Protocol):
-    """What changed between commits."""
-
-    def changes(self, old: str, new: str = "", keep: Collection[str] | None = None) -> LineMap | None:
-        """Where lines of a commit are in another, or in the working tree; None when git cannot tell."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class GitHistory:
-    """The history of a repository, by `git diff`."""
+    """The history of a repository, by `git diff -M`."""
 
     root: Path
     environment: Mapping[str, str]
     seconds: float = GIT_SECONDS
 
     def changes(self, old: str, new: str = "", keep: Collection[str] | None = None) -> LineMap | None:
-        """Where the lines of a commit are now; None for an unknown commit, as after a rebase."""
+        """Return where the lines of a commit are in another, or in the working tree; None if git cannot tell."""
         commits = [commit for commit in (old, new) if commit]
         if not old or not all(_COMMIT.fullmatch(commit) for commit in commits):
             return None
         git = git_in(self.root, self.environment)
-
-        def diff(*more: str) -> str | None:
-            options, paths = more[:1], more[1:] or WORK  # without the records of reviews, which are thousands
-            try:
-                done = git.run_sync(
-                    *DIFF, *options, *commits, "--", *paths, timeout=self.seconds, max_output=MAX_DIFF_BYTES
-                )
-            except OSError:  # git is not installed, or does not answer in time
-                return None
-            return None if done.returncode else os.fsdecode(done.stdout)
-
-        return read_changes(diff, keep)
+        try:
+            done = git.run_sync(*DIFF, *commits, "--", *pathspecs(), timeout=self.seconds, max_output=MAX_DIFF_BYTES)
+        except OSError:  # git is not installed, or does not answer in time
+            return None
+        if done.returncode:  # an unknown commit, as after a rebase
+            return None
+        return parse_diff(os.fsdecode(done.stdout), keep)
 
 
-def line_maps(ledger: Ledger, history: History, now: str = "", *, newest: int = MAX_COMMITS) -> dict[str, LineMap]:
-    """For every pass whose commit is still known, where its lines are now; git is asked once for each commit.
+def line_maps(
+    ledger: Ledger, history: GitHistory, now: str = "", only: Collection[str] | None = None
+) -> dict[str, LineMap]:
+    """Return where the lines of each pass are now, by its id, for passes whose tree is still known.
 
-    With `now`, the tree of the files as they are, passes are compared by their trees, and so without any commit.
+    With `now`, the tree of the files as they are, passes are compared by their trees, and so without any commit. With
+    `only`, git is asked about these passes and no others.
     """
     keep = {finding.location.path for finding in ledger.findings.values() if finding.location}
-    maps: dict[str, LineMap | None] = {}  # by tree or commit
+    maps: dict[str, LineMap | None] = {}  # by tree or commit: git is asked once for each
     found: dict[str, LineMap] = {}
-    for id, held in reversed(ledger.passes.items()):
-        for name in filter(None, (held.tree if now else "", held.head)):  # git may have deleted the tree
-            if name not in maps and len(maps) < newest:
+    for id, passed in reversed(ledger.passes.items()):
+        if only is not None and id not in only:
+            continue
+        for name in filter(None, (passed.tree if now else "", passed.head)):  # git may have deleted the tree
+            if name not in maps and len(maps) < MAX_COMMITS:
                 maps[name] = history.changes(name, now, keep)
             if lines := maps.get(name):
                 found[id] = lines

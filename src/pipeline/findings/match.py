@@ -1,7 +1,13 @@
-"""Which finding of a pass is which known one: by a name they share, or else by where they are and what they claim.
+"""Which draft of a pass is which known finding: by a name they share, or else by where they are and what they say.
 
 Every draft is at most one known finding and every known finding at most one draft. What fits two about as well is new:
 a duplicate can be merged by hand, a defect that was taken for another is lost.
+
+An example of a score. A reviewer said "Empty cart crashes the checkout" of a line that git says is 42 now. In this
+pass it says "Checkout divides by zero for an empty cart" of line 43. Place: the traced line, one line off, 0.9. Words:
+three in common (empty, cart, checkout), 0.36 each, less what is chance, which gives 0.9. Category: both `bug`, 0.25.
+That is 2.05, more than 1.5, and they are one. Had it said "The total is rounded down", no word would be common: no
+match at any place.
 """
 
 import re
@@ -9,6 +15,7 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from sys import intern
 
 from pipeline.findings.fingerprints import (
@@ -22,7 +29,7 @@ from pipeline.findings.fingerprints import (
     symbol_of,
 )
 from pipeline.findings.linemap import LineMap, similarity
-from pipeline.findings.model import Category, Finding, FindingId, Strength
+from pipeline.findings.model import Category, Draft, Finding, FindingId, Location
 from pipeline.findings.scales import default_category
 
 REACH = 3  # lines that a reviewer may be off
@@ -36,28 +43,31 @@ _OTHERS = 0.4  # how much of that, of two reviewers: on one line they often use 
 _CATEGORY = {True: 0.25, False: -0.1}  # whether both chose the same one
 _VOCABULARY = 150  # words that reviewers choose from, as far as chance is concerned
 _LONG = 24  # characters of a line that is the same one in another file
-_TITLES = 4  # the latest, of those that it was reported under
 _POSITION = re.compile(r"-[0-9a-f]{8}-\d+(?:-\d+)?$")  # how the id of a verdict file ends
 _CARRIED = "awf/"  # the prefix under which another format carries an id or a signature of ours
 
 
+class Strength(StrEnum):
+    """How a draft was recognised."""
+
+    EXACT = "exact"  # the same signature, alias or tool's id
+    MAPPED = "mapped"  # the same text where git says the line is now
+    CONTENT = "content"  # the same code
+    DOUBTFUL = "doubtful"  # similar: it may be the same
+
+
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A draft, by its index, that is a known finding."""
+    """A draft, by its index, that is a known finding, or in doubt may be it."""
 
     draft: int
     known: FindingId
     strength: Strength
 
-
-@dataclass(frozen=True, slots=True)
-class Matching:
-    """What became of all drafts and all known findings."""
-
-    matches: tuple[Match, ...] = ()  # by draft
-    new: tuple[int, ...] = ()
-    unseen: tuple[FindingId, ...] = ()
-    doubtful: tuple[Match, ...] = ()  # of new drafts: what they may be, without being taken for it
+    @property
+    def is_sure(self) -> bool:
+        """Whether the draft is that finding, as far as code can tell."""
+        return self.strength is not Strength.DOUBTFUL
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +87,9 @@ class MatchFeatures:
     window: Counter[str]
     quotes: frozenset[str]
     symbol: str
-    sources: frozenset[str]
+    reviewer: str
     category: Category | None  # None where nobody chose it
-    titles: tuple[frozenset[str], ...]  # the words of each
+    title: frozenset[str]  # its words
     said: frozenset[str]  # the words of title, impact and fix
     line_words: frozenset[str]
     active: bool
@@ -93,43 +103,57 @@ class _Pair:
     strength: Strength
 
 
-def match(known: Sequence[Finding], drafts: Sequence[Finding], maps: Mapping[str, LineMap] | None = None) -> Matching:
-    """Recognise known findings among the drafts of a pass; both have their fingerprints, `maps` is by pass."""
+def match(known: Sequence[Finding], drafts: Sequence[Draft], maps: Mapping[str, LineMap]) -> list[Match]:
+    """Return which drafts are known findings, the sure ones and the doubts; both have their fingerprints.
+
+    `maps` tells, by pass, where lines are now. What is not in the result is new, or was not reported.
+    """
     old = sorted(known, key=lambda finding: finding.id)
     new = sorted(range(len(drafts)), key=lambda index: _order(drafts[index]))
     same = _same_signature(old, [drafts[index] for index in new])
+    same = {index: draft for index, draft in same.items() if not _stays(old[index], drafts[new[draft]], maps)}
     found = [Match(new[draft], old[index].id, Strength.EXACT) for index, draft in same.items()]
     if len(same) < min(len(old), len(new)):
         taken = set(same), set(same.values())
         after = [_of_draft(index, drafts[at]) for index, at in enumerate(new) if index not in taken[1]]
         left = ((index, finding) for index, finding in enumerate(old) if index not in same)
-        before = list(_of_known(left, after, maps or {}))
+        before = list(_of_known(left, after, maps))
         pairs = [*_assign(_named(before, after), taken), *_assign(_scored(before, after), taken)]
         found += [Match(new[pair.draft], old[pair.known].id, pair.strength) for pair in pairs]
-    found.sort(key=lambda one: one.draft)
-    sure = tuple(one for one in found if one.strength is not Strength.FUZZY)
-    matched, recognised = {one.draft for one in sure}, {one.known for one in sure}
-    return Matching(
-        sure,
-        tuple(index for index in range(len(drafts)) if index not in matched),
-        tuple(finding.id for finding in old if finding.id not in recognised),
-        tuple(one for one in found if one.strength is Strength.FUZZY),
-    )
+    return sorted(found, key=lambda one: one.draft)
 
 
-def _same_signature(known: Sequence[Finding], drafts: Sequence[Finding]) -> dict[int, int]:
+def _same_signature(known: Sequence[Finding], drafts: Sequence[Draft]) -> dict[int, int]:
     """Those that alone have a signature with code in it. Of 100,000 results most are, and need no features."""
+    after = _alone(drafts)
+    return {index: after[signed] for signed, index in _alone(known).items() if signed in after}
 
-    def alone(findings: Sequence[Finding]) -> dict[str, int]:
-        counts = Counter(finding.signature for finding in findings)
-        return {
-            finding.signature: index
-            for index, finding in enumerate(findings)
-            if counts[finding.signature] == 1 and finding.evidence and not quotes_no_code(finding)
-        }
 
-    after = alone(drafts)
-    return {index: after[signed] for signed, index in alone(known).items() if signed in after}
+def _stays(finding: Finding, draft: Draft, maps: Mapping[str, LineMap]) -> bool:
+    """Return whether a settled finding is still where git says, unchanged, while a draft is about another place."""
+    place, lines = finding.location, maps.get(finding.placed_in)
+    if finding.state.active or lines is None or place is None or place.start is None or draft.location is None:
+        return False
+    now = lines.line(place.path, place.start)
+    here = draft.location.path == lines.path(place.path) and abs((draft.location.start or 0) - (now or 0)) <= REACH
+    return now is not None and not here
+
+
+def _is_settled_elsewhere(one: MatchFeatures, draft: MatchFeatures) -> bool:
+    """Return whether a settled finding's line is unchanged in its own place, and the draft is about another one."""
+    if one.active or one.traced != 1 or not one.line:
+        return False
+    return one.path != draft.path or abs(one.line - draft.line) > REACH
+
+
+def _alone(findings: Sequence[Finding | Draft]) -> dict[str, int]:
+    """The indices of those that alone have their signature, by that, if it has code in it."""
+    counts = Counter(finding.signature for finding in findings)
+    return {
+        finding.signature: index
+        for index, finding in enumerate(findings)
+        if counts[finding.signature] == 1 and finding.evidence and not quotes_no_code(finding)
+    }
 
 
 def _named(known: Iterable[MatchFeatures], drafts: Iterable[MatchFeatures]) -> Iterator[_Pair]:
@@ -146,12 +170,14 @@ def _named(known: Iterable[MatchFeatures], drafts: Iterable[MatchFeatures]) -> I
 
 def _shares_name(one: MatchFeatures, draft: MatchFeatures, name: str) -> bool:
     """Whether a common name makes two one: a tool's id only with a common word or source, a loose one on its line."""
+    if _is_settled_elsewhere(one, draft):
+        return False
     if name == one.loose:
         same_line = one.line == draft.line and one.text in ("", draft.text)
         return same_line or (one.text == draft.text and one.once and draft.once)
-    if name in one.names or not one.sources.isdisjoint(draft.sources):
+    if name in one.names or one.reviewer == draft.reviewer:
         return True
-    return any(title & other for title in one.titles for other in draft.titles)
+    return not one.title.isdisjoint(draft.title)
 
 
 def _scored(known: Iterable[MatchFeatures], drafts: Iterable[MatchFeatures]) -> Iterator[_Pair]:
@@ -184,15 +210,22 @@ def _compare(one: MatchFeatures, draft: MatchFeatures) -> _Pair | None:
     without a place. One common word of a short title takes the very line and a category that the reviewer chose twice.
     """
     claim = _claim(one, draft)
-    place, strength = _place(one, draft) if claim else (0.0, Strength.FUZZY)
+    quoted_alike = one.reviewer == draft.reviewer and not one.quotes.isdisjoint(draft.quotes)
+    if not claim and not quoted_alike:
+        return None
+    place, strength = _place(one, draft)
     if not place:
         return None
-    chosen = one.category is not None and draft.category is not None
-    score = round(place + claim + (_CATEGORY[one.category == draft.category] if chosen else 0.0), 6)
-    if place < _LEAST_PLACE or score < ENOUGH:
-        strength = Strength.FUZZY
+    if not claim:  # the same reviewer quotes the same code at the same place: at least a doubt
+        place = 0.0
+    category = 0.0
+    if one.category is not None and draft.category is not None:
+        category = _CATEGORY[one.category == draft.category]
+    score = round(place + claim + category, 6)
+    if place < _LEAST_PLACE or score < ENOUGH or _is_settled_elsewhere(one, draft):
+        strength = Strength.DOUBTFUL
     away = abs(one.line - draft.line)
-    ranked = (float(strength is not Strength.FUZZY), score, float(one.active), -float(away))
+    ranked = (float(strength is not Strength.DOUBTFUL), score, float(one.active), -float(away))
     return _Pair(ranked, one.index, draft.index, strength)
 
 
@@ -201,12 +234,13 @@ def _claim(one: MatchFeatures, draft: MatchFeatures) -> float:
 
     Titles decide. The rest can only cast doubt on them: some reviewers give the same reason for everything.
     """
-    code = one.line_words | draft.line_words
-    if any(title == other for title in one.titles for other in draft.titles):
+    if one.title and one.title == draft.title:
         return 1.0
-    title = max((_common(title - code, other - code) for title in one.titles for other in draft.titles), default=0.0)
+    code = one.line_words | draft.line_words
+    title = _common(one.title - code, draft.title - code)
     words = min(title, (title + _common(one.said - code, draft.said - code)) / 2)
-    return min(1.0, _WORD * words * (1.0 if _share_source(one, draft) else _OTHERS))
+    trust = 1.0 if one.reviewer == draft.reviewer else _OTHERS
+    return min(1.0, _WORD * words * trust)
 
 
 def _common(words: frozenset[str], others: frozenset[str]) -> float:
@@ -214,34 +248,69 @@ def _common(words: frozenset[str], others: frozenset[str]) -> float:
     return len(words & others) / (1 + len(words) * len(others) / _VOCABULARY)
 
 
-def _share_source(one: MatchFeatures, draft: MatchFeatures) -> bool:
-    """Whether one reviewer reported both, as far as anybody knows."""
-    return not (one.sources and draft.sources and one.sources.isdisjoint(draft.sources))
-
-
 def _place(one: MatchFeatures, draft: MatchFeatures) -> tuple[float, Strength]:
-    """How surely two are at the same place, from 0 to 1, and by what."""
-    around = _overlap(one, draft)
-    same_text = bool(one.text) and one.text == draft.text
-    once = one.once and draft.once
-    repeated = 0.1 * bool(one.window and draft.window and not once)  # of equal lines a reviewer may mean another
+    """Return how surely two are at the same place, from 0 to 1, and by what."""
     if one.path != draft.path:
-        moved = same_text and around >= (0.25 if once and len(one.text) >= _LONG else 0.5)
-        return (0.7 + 0.2 * around, Strength.CONTENT) if moved else (0.0, Strength.FUZZY)
-    hint = around >= 0.5 or (one.symbol and one.symbol == draft.symbol) or (one.loose and one.loose == draft.loose)
-    found = [(0.4 if hint else 0.0, Strength.FUZZY)]
+        return _moved_place(one, draft)
+    found = [_hinted_place(one, draft), _traced_place(one, draft), _quoted_place(one, draft), _same_text(one, draft)]
+    return max(found, key=lambda place: place[0])
+
+
+_NOWHERE = (0.0, Strength.DOUBTFUL)
+
+
+def _moved_place(one: MatchFeatures, draft: MatchFeatures) -> tuple[float, Strength]:
+    """The same line of code in another file, with some of the code around it."""
+    around = _overlap(one, draft)
+    telling = one.once and draft.once and len(one.text) >= _LONG
+    if not one.text or one.text != draft.text or around < (0.25 if telling else 0.5):
+        return _NOWHERE
+    return 0.7 + 0.2 * around, Strength.CONTENT
+
+
+def _hinted_place(one: MatchFeatures, draft: MatchFeatures) -> tuple[float, Strength]:
+    """Much the same code around it, the same function, or a claim that names no code: never enough alone."""
+    same_symbol = bool(one.symbol) and one.symbol == draft.symbol
+    same_claim = bool(one.loose) and one.loose == draft.loose
+    if same_symbol or same_claim or _overlap(one, draft) >= 0.5:
+        return 0.4, Strength.DOUBTFUL
+    return _NOWHERE
+
+
+def _traced_place(one: MatchFeatures, draft: MatchFeatures) -> tuple[float, Strength]:
+    """The line where git says the known one is now, or one a few lines off."""
     away = abs(one.line - draft.line)
-    if one.traced is not None and away <= REACH and one.line and draft.line:
-        alike = 1.0 if one.traced == 1 else max(one.traced, around, similarity(one.text, draft.text))
-        found.append((1.0 - 0.5 * (1 - alike) ** 2 - 0.1 * away - repeated, Strength.MAPPED))
-    if one.quotes & draft.quotes:
-        found.append((0.9 + 0.1 * around - repeated, Strength.CONTENT))
-    if same_text and once and one.distinctive:
-        found.append((0.95, Strength.CONTENT))
-    elif same_text and around >= (0.25 if one.distinctive else 0.5):
-        elsewhere = one.traced == 1 and away > REACH
-        found.append((0.4 if elsewhere else 0.5 + 0.4 * around, Strength.CONTENT))
-    return max(found, key=lambda one: one[0])
+    if one.traced is None or away > REACH or not one.line or not draft.line:
+        return _NOWHERE
+    alike = 1.0 if one.traced == 1 else max(one.traced, _overlap(one, draft), similarity(one.text, draft.text))
+    return 1.0 - 0.5 * (1 - alike) ** 2 - 0.1 * away - _repeated(one, draft), Strength.MAPPED
+
+
+def _quoted_place(one: MatchFeatures, draft: MatchFeatures) -> tuple[float, Strength]:
+    """The same quotation."""
+    if one.quotes.isdisjoint(draft.quotes):
+        return _NOWHERE
+    return 0.9 + 0.1 * _overlap(one, draft) - _repeated(one, draft), Strength.CONTENT
+
+
+def _same_text(one: MatchFeatures, draft: MatchFeatures) -> tuple[float, Strength]:
+    """The same line of code, wherever in the file it is now."""
+    if not one.text or one.text != draft.text:
+        return _NOWHERE
+    if one.once and draft.once and one.distinctive:
+        return 0.95, Strength.CONTENT
+    around = _overlap(one, draft)
+    if around < (0.25 if one.distinctive else 0.5):
+        return _NOWHERE
+    if one.traced == 1 and abs(one.line - draft.line) > REACH:  # git says that this one is elsewhere
+        return 0.4, Strength.CONTENT
+    return 0.5 + 0.4 * around, Strength.CONTENT
+
+
+def _repeated(one: MatchFeatures, draft: MatchFeatures) -> float:
+    """What is taken off where a file has equal lines: a reviewer may mean another of them."""
+    once = one.once and draft.once
+    return 0.1 if one.window and draft.window and not once else 0.0
 
 
 def _overlap(one: MatchFeatures, draft: MatchFeatures) -> float:
@@ -266,12 +335,12 @@ def _assign(pairs: Iterable[_Pair], taken: tuple[set[int], set[int]]) -> Iterato
         known.add(pair.known)
         drafts.add(pair.draft)
         close = any(_is_rival(pair, other) for other in free)
-        yield replace(pair, strength=Strength.FUZZY) if close else pair
+        yield replace(pair, strength=Strength.DOUBTFUL) if close else pair
 
 
 def _is_rival(pair: _Pair, other: _Pair) -> bool:
     """Whether a match is not clearly better than another. No name is doubted, nor what is open for what is settled."""
-    if other == pair or not {pair.strength, other.strength}.isdisjoint((Strength.EXACT, Strength.FUZZY)):
+    if other == pair or not {pair.strength, other.strength}.isdisjoint((Strength.EXACT, Strength.DOUBTFUL)):
         return False
     (_, score, active, _), (_, next_score, next_active, _) = pair.score, other.score
     return next_active >= active and score - next_score < _CLEAR
@@ -294,9 +363,9 @@ class _Groups:
         return drafts[first : first + _COMPARED]
 
 
-def _of_draft(index: int, draft: Finding) -> MatchFeatures:
-    place = draft.location
-    return _features(index, draft, place.path if place else "", (place and place.start) or 0, None)
+def _of_draft(index: int, draft: Draft) -> MatchFeatures:
+    place = draft.location or Location(path="")
+    return _features(index, draft, place.path, place.start or 0, None)
 
 
 def _of_known(
@@ -306,7 +375,7 @@ def _of_known(
     files, texts = {draft.path for draft in drafts}, {draft.text for draft in drafts if draft.text}
     names = {name for draft in drafts for name in (*draft.names, *draft.tool_ids, draft.loose)}
     for index, finding in known:
-        place, lines = finding.location, maps.get(finding.pass_id)
+        place, lines = finding.location, maps.get(finding.placed_in)
         path, line = (place.path, place.start or 0) if place else ("", 0)
         now = lines.path(path) if lines and path else ""
         shared = (now or path) in files or finding.fingerprints.get(TEXT) in texts
@@ -318,13 +387,13 @@ def _of_known(
             yield _features(index, finding, now, *lines.trace(path, line))
 
 
-def _features(index: int, finding: Finding, path: str, line: int, traced: float | None) -> MatchFeatures:
+def _features(index: int, finding: Finding | Draft, path: str, line: int, traced: float | None) -> MatchFeatures:
     prints = finding.fingerprints
     text = prints.get(TEXT, "")
-    titles = (finding.title, *(vote.title for vote in finding.votes[-_TITLES:]))
-    if finding.unreadable and not finding.id:  # a draft; a known one may be returned again in a readable form
-        titles = ()
-    chosen = all(finding.category != default_category(source) for source in finding.sources)
+    # A draft that cannot be read has no title of its own; a known one may be reported again in a readable form.
+    titled = isinstance(finding, Finding) or not finding.unreadable
+    title = content_words((finding.title,)) if titled else frozenset[str]()
+    chosen = finding.category != default_category(finding.reviewer)
     return MatchFeatures(
         index=index,
         path=path,
@@ -337,43 +406,44 @@ def _features(index: int, finding: Finding, path: str, line: int, traced: float 
         distinctive=bool(norm_quote(text)),
         once=prints.get(NTH) == "1/1",
         window=Counter(map(intern, prints.get(WINDOW, "").split())),
-        quotes=frozenset(quote for item in finding.evidence if (quote := norm_quote(item.quote))),
+        quotes=frozenset(filter(None, (norm_quote(item.quote) for item in finding.evidence))),
         symbol=symbol_of(finding),
-        sources=frozenset(finding.sources),
+        reviewer=finding.reviewer,
         category=finding.category if chosen else None,
-        titles=tuple(dict.fromkeys(words for title in titles if (words := content_words((title,))))),
-        said=content_words((*titles[:1], finding.impact, finding.fix or "")) if titles else frozenset(),
+        title=title,
+        said=content_words((finding.title, finding.impact, finding.fix or "")) if titled else frozenset(),
         line_words=content_words((text,)),
-        active=finding.state.active,
+        active=isinstance(finding, Finding) and finding.state.active,
     )
 
 
-def _names(finding: Finding) -> Iterator[str]:
+def _names(finding: Finding | Draft) -> Iterator[str]:
     """Signatures, aliases and our own ids. A name made of a position is another's as soon as lines move."""
-    yield finding.id
     if not quotes_no_code(finding):
         yield finding.signature
-    for alias in finding.aliases:
-        if alias not in (finding.fingerprints.get(VERDICT), finding.signature) and not _POSITION.search(alias):
-            yield alias
+    if isinstance(finding, Finding):
+        yield finding.id
+        for alias in finding.aliases:
+            if alias != finding.fingerprints.get(VERDICT) and not _POSITION.search(alias):
+                yield alias
     yield from (value for name, value in finding.fingerprints.items() if value and name.startswith(_CARRIED))
 
 
-def _tool_ids(finding: Finding) -> Iterator[str]:
+def _tool_ids(finding: Finding | Draft) -> Iterator[str]:
     """What tools call it, within its category: they give two rules on one line the same."""
     for name, value in finding.fingerprints.items():
         if value and name not in OURS and not name.startswith(_CARRIED):
             yield f"{finding.category}\0{name}\0{value}"
 
 
-def quotes_no_code(finding: Finding) -> bool:
+def quotes_no_code(finding: Finding | Draft) -> bool:
     """Whether a finding names files but quotes no code: its signature then does not tell which line it is about."""
     return bool(finding.evidence and not finding.unreadable) and not any(
         item.symbol or norm_quote(item.quote or item.raw) for item in finding.evidence
     )
 
 
-def _order(draft: Finding) -> tuple[Hashable, ...]:
+def _order(draft: Draft) -> tuple[Hashable, ...]:
     """An order of drafts that does not depend on who reported first."""
     place = draft.location
     where = (place.path, place.start or 0, place.end or 0) if place else ("", 0, 0)

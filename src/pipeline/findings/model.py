@@ -1,7 +1,7 @@
-"""Findings: one defect each, with who reported it, on what evidence, and what became of it.
+"""Findings: one defect as one reviewer or tool reported it, on what evidence, and what became of it.
 
-`RawFinding` and `ReviewerReport` are what reviewers and tools return; a `Finding` is what the ledger keeps. Values are
-never changed: every ledger event makes a new one, in which votes, evidence and history only grow.
+A `Report` with its `Draft`s is what a reviewer or tool returns; a `Finding` is what the ledger keeps. Values are never
+changed: every ledger event makes a new one, in which evidence and history only grow.
 """
 
 import dataclasses
@@ -13,13 +13,11 @@ from pydantic import ConfigDict, Field
 from pydantic.dataclasses import dataclass
 from pydantic_core import SchemaSerializer, SchemaValidator
 
-from pipeline.language.model import Lens
+from pipeline.language.lens import Lens
 
 FindingId = NewType("FindingId", str)
 PassId = NewType("PassId", str)
-MAY_BE = "may_be"  # the kind of link to a finding that may be the same
 STAGE = "stage/v1"  # the fingerprint of a finding that stands for a stage that fails: `workflow/stage`
-UNREADABLE = "unreadable"  # the key of `ext` with the reason an item could not be read
 CLOSED = ConfigDict(extra="forbid", ser_json_inf_nan="constants")
 
 
@@ -90,20 +88,20 @@ class FindingState(StrEnum):
     OPEN = "open"
     REOPENED = "reopened"  # it came back, or a claimed fix did not hold
     FIX_CLAIMED = "fix_claimed"  # not verified yet
-    VERIFIED_FIXED = "verified_fixed"  # confirmed by a later review, a tool or a person
+    VERIFIED_FIXED = "verified_fixed"  # confirmed by the reviewer or tool that reported it, or by a person
     FALSE_POSITIVE = "false_positive"
     WONT_FIX = "wont_fix"
-    UNCERTAIN = "uncertain"  # neither confirmed nor refuted
+    UNCERTAIN = "uncertain"  # nothing in the code supports it, or it cannot be read; it blocks
 
     @property
     def active(self) -> bool:
-        """Whether it still counts against the code."""
+        """Whether nobody has claimed to have fixed it, and nobody has closed it."""
         return self in _ACTIVE
 
     @property
-    def needs_attention(self) -> bool:
-        """Whether it counts against the code or awaits verification of a claimed fix."""
-        return self in _OUTSTANDING
+    def is_open(self) -> bool:
+        """Whether it counts: a claimed fix does, until it is verified."""
+        return self in _OPEN
 
     @property
     def dismissed(self) -> bool:
@@ -112,18 +110,8 @@ class FindingState(StrEnum):
 
 
 _ACTIVE = (FindingState.OPEN, FindingState.REOPENED, FindingState.UNCERTAIN)
-_OUTSTANDING = (*_ACTIVE, FindingState.FIX_CLAIMED)
+_OPEN = (*_ACTIVE, FindingState.FIX_CLAIMED)
 _DISMISSED = (FindingState.FALSE_POSITIVE, FindingState.WONT_FIX)
-
-
-class Observed(StrEnum):
-    """How a finding appeared in the last pass that covered it."""
-
-    NEW = "new"
-    UNCHANGED = "unchanged"
-    UPDATED = "updated"  # the same defect, described differently
-    MOVED = "moved"  # the same defect on another line or in another file
-    ABSENT = "absent"  # its code was reviewed and it was not reported, which does not prove a fix
 
 
 class Gate(StrEnum):
@@ -151,23 +139,26 @@ class Owner(StrEnum):
     RELEASE = "release"
 
 
-class Strength(StrEnum):
-    """How certain it is that a finding of this pass is a known one, most certain first."""
-
-    EXACT = "exact"  # the same signature, alias or tool's id
-    MAPPED = "mapped"  # the same text where git says the line is now
-    CONTENT = "content"  # the same code
-    FUZZY = "fuzzy"  # similar, not certain
-    JUDGED = "judged"  # only in ledgers of earlier versions
-
-
 class Actor(StrEnum):
-    """Who changed a finding's state."""
+    """In which role somebody said something about a finding, in the words of its record."""
 
-    USER = "user"
-    FINISH_TASK = "finish-task"
-    REVALIDATE = "revalidate"
-    ORCHESTRATOR = "orchestrator"
+    USER = "user"  # a person
+    FINISH_TASK = "finish-task"  # a fixer
+    REVALIDATE = "revalidate"  # a reviewer or tool that rules on it
+    ORCHESTRATOR = "orchestrator"  # a reviewer or tool that reports it, or an agent that decides
+
+
+class What(StrEnum):
+    """What happened to a finding."""
+
+    RAISED = "raised"
+    SEEN = "seen"  # it was reported again
+    RULING = "ruling"  # of a reviewer or tool: fixed, not_fixed, upheld, lowered, withdrawn
+    CLAIM = "claim"  # of a fixer: fixed, not_fixed, wrong
+    DECISION = "decision"  # in a walk: apply, defer, skip, acknowledge
+    TRIAGE = "triage"  # a status that somebody gave it
+    JOINED = "joined"  # it became part of a line of work, or a line of its own
+    MAY_BE = "may_be"  # a doubt: it may be another finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
@@ -215,51 +206,9 @@ class Evidence(Location):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class Vote(FindingValue):
-    """What one reviewer said about a finding. Votes are kept apart: combined they would say what no reviewer said."""
-
-    reviewer: str
-    pass_id: str = ""
-    stage: str = ""
-    run: str = ""
-    title: str = ""
-    severity: Severity
-    confidence: int
-    autofix_class: AutofixClass
-    owner: Owner
-    action: str = ""  # the reviewer's recommendation: apply, defer, skip or acknowledge
-    input_id: str = ""  # `<reviewer>#<n>` in its pass
-    tool: bool = False  # reported by a deterministic program
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class FixAttempt(FindingValue):
-    """One attempt to fix a finding."""
-
-    run: str = ""
-    round: int = 0
-    by: str = ""
-    what: str = ""
-    outcome: str = ""  # claimed, not_fixed, wrong, regressed, verified
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class Decision(FindingValue):
-    """What someone decided to do about a finding. Deferring or skipping leaves it open."""
-
-    at: str
-    action: str  # apply, defer, skip, acknowledge
-    by: str = ""
-    reason: str = ""
-    ref: str = ""  # a ticket
-    run: str = ""  # whose triage it was made in
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Suppression(FindingValue):
     """Why a finding is not shown, and for how long. It covers the code that was dismissed and no other."""
 
-    kind: str = "external"  # or inSource
     reason: str = ""
     by: str = ""
     expires: str = ""  # an ISO date; empty: never
@@ -272,44 +221,34 @@ class Suppression(FindingValue):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class Link(FindingValue):
-    """How a finding relates to another."""
-
-    kind: str  # duplicate_of, caused_by, split_from, related, may_be
-    to: str
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Change(FindingValue):
-    """One line of a finding's history."""
+    """What somebody said about a finding: a line of its history, and an event of the ledger."""
 
-    at: str
-    what: str  # raised, seen, absent, withdrawn, state, attempt, ruling, decision, edited, merged, split, linked
-    state: FindingState | None = None  # the new one, if it changed
-    by: str = ""
+    at: str  # ISO 8601
+    what: What
+    who: str  # the reviewer, tool, stage or person
+    by: Actor
+    word: str = ""  # of a ruling, a claim, a decision or a triage
     note: str = ""
+    state: FindingState | None = None  # the new one, if it changed
     pass_id: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
-class GateDecision(FindingValue):
-    """Whether a finding blocks, and who decided so."""
-
-    value: Gate = Gate.SUGGEST
-    by: str = "policy"
-    policy: str = "default"
+    run: str = ""
+    ref: str = ""  # a ticket, or another finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)
 class Finding(FindingValue):
-    """One defect with its identity, provenance and history."""
+    """One defect as one reviewer or tool reported it, with its identity and history."""
 
     id: FindingId
     number: int = 0  # stable within the store: how people and agents refer to it
+    line: FindingId = FindingId("")  # the finding whose number is that of its line of work; empty: its own
     signature: str
     fingerprints: dict[str, str] = Field(default_factory=dict)  # `name/vN` to value
     aliases: tuple[str, ...] = ()  # every other name it ever had
+    reviewer: str  # the one who reported it
+    tool: bool = False  # whether that is a program whose list is complete
+    stage: str = ""  # where it was reported last
     title: str
     plain_title: str = ""
     impact: str = ""
@@ -320,46 +259,30 @@ class Finding(FindingValue):
     why_it_works: str = ""  # why the fix is right
     category: Category
     severity: Severity
+    severity_text: str = ""  # as it was written, if nobody knows what that means
     confidence: Confidence
-    gate: GateDecision = GateDecision()
+    gate: Gate = Gate.SUGGEST
     autofix_class: AutofixClass = AutofixClass.MANUAL
     owner: Owner = Owner.HUMAN
+    action: str = ""  # the reviewer's recommendation: apply, defer, skip or acknowledge
     requires_verification: bool = False
     pre_existing: bool = False
     system_breaking: bool = False
     locations: tuple[Location, ...] = ()
     evidence: tuple[Evidence, ...] = ()
-    votes: tuple[Vote, ...] = ()
-    sources: tuple[str, ...] = ()
     lens: Lens = Lens.CODE_REVIEW
     scope: str = ""
     task: str = ""
-    agreement: int = 1  # independent reviewers that reported it
+    input_id: str = ""  # `<reviewer>#<n>` in the pass that reported it last
     state: FindingState = FindingState.OPEN
-    observed: Observed = Observed.NEW
-    strength: Strength | None = None  # of its last match
-    late: bool = False  # on lines that an earlier pass had already reviewed
-    pass_id: PassId  # the pass that reported it last
-    absent_passes: int = 0  # in a row
+    unreadable: str = ""  # why the item cannot be read as a finding; `impact` is then its raw text
+    pass_id: PassId  # the pass that reported or confirmed it last
     created_at: str
     updated_at: str
-    attempts: tuple[FixAttempt, ...] = ()
-    decisions: tuple[Decision, ...] = ()
     suppression: Suppression | None = None
-    links: tuple[Link, ...] = ()
+    may_be: tuple[str, ...] = ()  # the ids of findings that may be the same
     history: tuple[Change, ...] = ()
     ext: dict[str, Any] = Field(default_factory=dict)  # fields of other formats, by format
-
-    @property
-    def still_reported_by(self) -> str:
-        """A tool that reported it the last time it ran; empty when there is none."""
-        tools = {vote.pass_id: vote.reviewer for vote in self.votes if vote.tool and vote.reviewer in self.sources}
-        for change in reversed(self.history) if tools else ():
-            if change.what == "absent":
-                return ""
-            if change.what in ("raised", "seen") and change.pass_id in tools:
-                return tools[change.pass_id]
-        return ""
 
     @property
     def fixable(self) -> bool:
@@ -371,9 +294,30 @@ class Finding(FindingValue):
         return bool(self.unreadable) or not (self.pre_existing or (noted and not self.system_breaking))
 
     @property
-    def may_be(self) -> tuple[str, ...]:
-        """The ids of findings that may be the same, unconfirmed."""
-        return tuple(link.to for link in self.links if link.kind == MAY_BE) if self.links else ()
+    def claims(self) -> tuple[Change, ...]:
+        """What fixers said about it, oldest first."""
+        return tuple(change for change in self.history if change.what is What.CLAIM)
+
+    @property
+    def decisions(self) -> tuple[Change, ...]:
+        """What was decided about it in walks, oldest first."""
+        return tuple(change for change in self.history if change.what is What.DECISION)
+
+    @property
+    def disputed(self) -> bool:
+        """Whether the last fixer who worked on it calls it wrong, and no reviewer has ruled since."""
+        return self._unanswered_claim == "wrong"
+
+    @property
+    def claimed(self) -> bool:
+        """Whether the last fixer who worked on it calls it fixed, and no reviewer has ruled since."""
+        return self._unanswered_claim == "fixed"
+
+    @property
+    def _unanswered_claim(self) -> str:
+        answers = (What.CLAIM, What.RULING, What.SEEN, What.TRIAGE)
+        last = next((change for change in reversed(self.history) if change.what in answers), None)
+        return last.word if last and last.what is What.CLAIM else ""
 
     @property
     def failing_stage(self) -> str:
@@ -383,18 +327,19 @@ class Finding(FindingValue):
     @property
     def failures(self) -> str:
         """How often that stage failed, such as `failed in 3 visits`; empty for once."""
-        visits = len({vote.pass_id for vote in self.votes})
+        visits = sum(change.what in (What.RAISED, What.SEEN) for change in self.history)
         return f"failed in {visits} visits" if self.failing_stage and visits > 1 else ""
-
-    @property
-    def unreadable(self) -> str:
-        """Why the item it was made from cannot be read as a finding; empty when it can."""
-        return str(self.ext.get(UNREADABLE, ""))
 
     @property
     def location(self) -> Location | None:
         """Its primary location."""
         return self.locations[0] if self.locations else None
+
+    @property
+    def placed_in(self) -> str:
+        """The pass whose files its places are in: the last that reported it. A ruling names no place."""
+        reported = (change.pass_id for change in reversed(self.history) if change.what in (What.RAISED, What.SEEN))
+        return next(reported, self.pass_id)
 
 
 class ReportStatus(StrEnum):
@@ -413,8 +358,8 @@ class ReportStatus(StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class RawFinding:
-    """One item as a reviewer or tool returned it, in our terms. What the source left out has its default."""
+class Draft:
+    """A finding of a pass before it is matched. Readers of formats build it; what a source left out has its default."""
 
     input_id: str  # `<reviewer>#<n>`, n from 1
     reviewer: str
@@ -422,13 +367,14 @@ class RawFinding:
     severity: Severity
     confidence: Confidence
     category: Category
+    severity_text: str = ""  # as it was written, if nobody knows what that means
     impact: str = ""
     fix: str | None = None
     plain_title: str = ""
     reproduction: str | None = None
     min_fix_scope: str | None = None
     regression_tests: tuple[str, ...] = ()
-    why_it_works: str = ""  # why the fix is right
+    why_it_works: str = ""
     autofix_class: AutofixClass = AutofixClass.MANUAL
     owner: Owner = Owner.HUMAN
     requires_verification: bool = False
@@ -444,33 +390,27 @@ class RawFinding:
     state: FindingState | None = None  # as recorded, when it comes from another store
     suppressed: str | None = None  # the reason, when its source suppressed it
     unreadable: str = ""  # why the item cannot be read as a finding; `impact` is then its raw text
+    harmless: str = ""  # why it is no defect: it reports a success
     uncertain: bool = False  # whether nothing in the code supports it
     notes: tuple[str, ...] = ()  # what was corrected or could not be confirmed
     ext: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # unknown keys, returned on export
+    signature: str = ""  # these two are added when it is taken in
+    fingerprints: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def by_tool(self) -> bool:
         """Whether a program computed it: its lines are exact, and no file need support it."""
         return self.confidence.scale not in ("", "anchor", "fraction", "word")
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class UnreadableItem:
-    """An item that cannot be read as a finding: the reason, and what could still be read."""
-
-    input_id: str
-    reason: str
-    title: str = ""
-    raw: str = ""
-    severity: Severity = Severity.HIGH
-    location: Location | None = None
-    system_breaking: bool = False
-    harmless: bool = False  # it states that nothing is wrong
+    @property
+    def location(self) -> Location | None:
+        """Its primary location."""
+        return self.locations[0] if self.locations else None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Answer:
-    """What an agent says about one finding, by its number."""
+class Said:
+    """What an agent says about one finding, by its number: a ruling of a reviewer, a claim of a fixer."""
 
     number: int
     word: str  # fixed, not_fixed; of a fixer also wrong, of a reviewer upheld, withdrawn or lowered
@@ -479,27 +419,30 @@ class Answer:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ReviewerReport:
-    """Everything one source returned in one pass. Every item is a raw finding or unreadable: none is missing."""
+class Report:
+    """Everything one reviewer or tool returned in one pass. No item is missing: one that cannot be read says why."""
 
     reviewer: str
     status: ReportStatus
-    findings: tuple[RawFinding, ...] = ()
-    unreadable: tuple[UnreadableItem, ...] = ()
+    drafts: tuple[Draft, ...] = ()
     residual_risks: tuple[str, ...] = ()
     testing_gaps: tuple[str, ...] = ()
     verdict: str = ""  # on the whole change: SHIP, SHIP-WITH-TICKETS or BLOCK
     argument: str = ""  # for the verdict
     patterns: tuple[Mapping[str, str], ...] = ()  # what it found worth repeating
-    rulings: tuple[Answer, ...] = ()  # on findings that it was given by number
+    rulings: tuple[Said, ...] = ()  # on findings that it was given by number
+    reviewed: tuple[str, ...] = ()  # the files that it says it examined, and what it checked
     problem: str = ""  # what is wrong with the whole answer
+    doubt: str = ""  # what keeps an empty list from being believed, such as prose that names a defect
+    aside: str = ""  # what it says beside an empty list, in many words
+    notes: tuple[str, ...] = ()  # what is odd about it and changes nothing
     covered: tuple[str, ...] | None = None  # the paths it looked at; None: unknown
     checked: frozenset[str] | None = None  # the tool's ids of what it checked, such as tests; None: all it knows
     format: str = ""
+    tool: bool = False  # whether a program made it, and no reviewer
     file: str = ""  # the name of the file it was read from, without its suffix
+    stage: str = ""  # of a run
+    lens: Lens = Lens.CODE_REVIEW
+    since: str = ""  # the tree of its look before, if it was given only what changed since; empty: the whole change
+    asked: tuple[FindingId, ...] = ()  # the open findings that it was given by number
     ext: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-    @property
-    def inputs(self) -> int:
-        """How many items it returned."""
-        return len(self.findings) + len(self.unreadable)

@@ -3,10 +3,9 @@
 Nothing is dropped: an item that cannot be read becomes a finding for a person to look at.
 """
 
-import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, is_dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
@@ -14,22 +13,17 @@ from pipeline.findings.evidence import WORK_ITEMS, RepositoryFiles, named_places
 from pipeline.findings.fingerprints import QUOTE, norm_title
 from pipeline.findings.model import (
     AutofixClass,
-    Confidence,
+    Draft,
     Evidence,
-    Location,
     Owner,
-    RawFinding,
-    ReviewerReport,
+    Report,
     Severity,
-    UnreadableItem,
 )
-from pipeline.findings.scales import default_category, severity_of_word
 
 MAX_PARTS = 1000  # pieces of evidence, and locations, of one finding
 MAX_PATH = 4096  # characters
 MAX_RAW = 4000  # characters of an unreadable item
 _REPORTED = 75  # the confidence of an unreadable item: none is filtered for it
-_WRITTEN_FORMATS = ("", "review", "verdict")  # what reviewers write; tools write the others
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 _ABSOLUTE = re.compile(r"/|~(?:/|$)|[A-Za-z]:|file:")
 _TEXTS = (
@@ -42,19 +36,29 @@ class UnusableError(ValueError):
     """Why an item cannot be used as a finding."""
 
 
-def normalize(report: ReviewerReport, files: RepositoryFiles) -> Iterator[RawFinding]:
+def normalize(report: Report, files: RepositoryFiles) -> Iterator[Draft]:
     """Every item of a report, cleaned; one that cannot be used says why in `unreadable`.
 
     Items that say nothing is wrong are left out.
     """
-    for item in report.unreadable:
-        if not item.harmless:
-            yield _clean_unreadable(_from_item(item, report), files)
-    for finding in report.findings:
+    for draft in report.drafts:
+        if draft.harmless:
+            continue
+        if draft.unreadable:
+            yield _clean_unreadable(_whole_unreadable(draft), files)
+            continue
         try:
-            yield _with_paths(_clean_text(finding), files)
+            yield _with_paths(_clean_text(_critical_if_breaking(draft)), files)
         except UnusableError as error:
-            yield _clean_unreadable(_unusable(finding, str(error)), files)
+            yield _clean_unreadable(_unusable(draft, str(error)), files)
+
+
+def _critical_if_breaking(draft: Draft) -> Draft:
+    """Return a draft that is critical if it endangers the whole system: the two cannot be told apart."""
+    if not draft.system_breaking or draft.severity is Severity.CRITICAL:
+        return draft
+    note = f"it endangers the whole system, so it is critical and not {draft.severity}"
+    return replace(draft, severity=Severity.CRITICAL, notes=(*draft.notes, note))
 
 
 def replace_surrogates(text: str) -> str:
@@ -99,7 +103,7 @@ def _bad_path(path: str, why: str) -> UnusableError:
     return UnusableError(f"the path {path if len(path) <= 80 else f'{path[:80]}...'!a} {why}")
 
 
-def _clean_text(finding: RawFinding) -> RawFinding:
+def _clean_text(finding: Draft) -> Draft:
     if not finding.title.strip():
         raise UnusableError("it has no title: say in a few words what is wrong")
     notes, changes = list(finding.notes), dict[str, Any]()
@@ -122,7 +126,7 @@ def _clean_text(finding: RawFinding) -> RawFinding:
     return replace(finding, **changes, notes=tuple(notes)) if changes else finding
 
 
-def _with_paths(finding: RawFinding, files: RepositoryFiles) -> RawFinding:
+def _with_paths(finding: Draft, files: RepositoryFiles) -> Draft:
     """The finding with normalized paths.
 
     The first path must be one of the repository. Later ones that are not are noted and left out; of such evidence the
@@ -162,23 +166,16 @@ def _clean_evidence(item: Evidence, path: str | None) -> Evidence:
 # --- items that cannot be read ---------------------------------------------------------------------------------------
 
 
-def _from_item(item: UnreadableItem, report: ReviewerReport) -> RawFinding:
-    scale = "anchor" if report.format in _WRITTEN_FORMATS else "tool"
-    return RawFinding(
-        input_id=item.input_id,
-        reviewer=report.reviewer,
-        title=item.title.strip() or _default_title(item.input_id, report.reviewer),
-        severity=Severity.CRITICAL if item.system_breaking else item.severity,
-        system_breaking=item.system_breaking,
-        confidence=Confidence(value=_REPORTED, scale=scale),
-        category=default_category(report.reviewer),
-        impact=_truncate(item.raw or item.reason),
-        locations=(item.location,) if item.location else (),
-        unreadable=item.reason or "it cannot be read as a finding",
-    )
+def _whole_unreadable(draft: Draft) -> Draft:
+    """An unreadable item with a title, and sure enough to be reported."""
+    title = draft.title.strip() or _default_title(draft.input_id, draft.reviewer)
+    confidence = replace(draft.confidence, value=max(_REPORTED, draft.confidence.value))
+    severity = Severity.CRITICAL if draft.system_breaking else draft.severity
+    impact = _truncate(draft.impact or draft.unreadable)
+    return replace(draft, title=title, confidence=confidence, severity=severity, impact=impact)
 
 
-def _unusable(finding: RawFinding, reason: str) -> RawFinding:
+def _unusable(finding: Draft, reason: str) -> Draft:
     """A finding that was read, but has no title or lies outside the repository, as an unreadable one."""
     places, quotes = map(str, finding.locations), (item.raw for item in finding.evidence)
     raw = (finding.title, *places, finding.impact, finding.fix or "", *quotes)
@@ -198,7 +195,7 @@ def _unusable(finding: RawFinding, reason: str) -> RawFinding:
     )
 
 
-def _clean_unreadable(finding: RawFinding, files: RepositoryFiles) -> RawFinding:
+def _clean_unreadable(finding: Draft, files: RepositoryFiles) -> Draft:
     """The unreadable finding with clean texts, without its location if that is outside the repository."""
     clean = _clean_text(finding)
     try:
@@ -217,45 +214,3 @@ def _truncate(raw: str) -> str:
         return raw
     digest = sha256(raw.encode(errors="replace")).hexdigest()[:16]
     return f"{raw[:MAX_RAW]}… ({len(raw)} characters, sha256 {digest})"
-
-
-# --- what the raw data of an unreadable item still say ---------------------------------------------------------------
-
-_TITLES = ("title", "plain_title", "message", "text", "name", "summary", "description", "issue", "problem")
-_SEVERITIES = ("severity", "level", "priority")
-_PATHS = ("file", "path", "filePath", "filename", "uri")
-_LINES = ("line", "start_line", "startLine")
-_MAX_TITLE = 200  # characters
-_LINE_NUMBER = re.compile(r"[1-9]\d{0,8}")
-
-
-def unreadable_item(item: Any, input_id: str, reason: str, *, harmless: bool = False) -> UnreadableItem:
-    """An item that a format could not read, with the title, severity and location that its data still give."""
-    while isinstance(item, tuple):  # readers pass some items together with where they found them
-        item = item[-1]
-    raw = asdict(item) if is_dataclass(item) and not isinstance(item, type) else item
-    fields = raw if isinstance(raw, dict) else {}
-    text = raw if isinstance(raw, str) else _first_text(fields, _TITLES)
-    first_line = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    path, line = _first_text(fields, _PATHS), _first_text(fields, _LINES)
-    start = int(line) if _LINE_NUMBER.fullmatch(line) else None
-    return UnreadableItem(
-        input_id=input_id,
-        reason=reason,
-        title=first_line[:_MAX_TITLE],
-        raw=raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str),
-        severity=severity_of_word(_first_text(fields, _SEVERITIES)) or Severity.HIGH,
-        location=Location(path=path, start=start) if path else None,
-        system_breaking=any(fields.get(name) is True for name in ("x_system_breaking", "system_breaking")),
-        harmless=harmless,
-    )
-
-
-def _first_text(fields: Mapping[Any, Any], names: tuple[str, ...]) -> str:
-    """The first of some fields that is a text or a number, as a text; `{"text": ...}` counts as its text."""
-    for name in names:
-        value = fields.get(name)
-        value = value.get("text") if isinstance(value, dict) else value
-        if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
-            return str(value).strip()
-    return ""

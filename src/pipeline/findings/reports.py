@@ -1,110 +1,173 @@
-"""What reviews and tools reported: read from answers and from files, or owed and missing."""
+"""What a stage reported: read from its answers or its file, or made of its status.
+
+Nothing here has state. What one reviewer said in several answers is added up and never taken back.
+"""
 
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from pipeline.engine.outcome import FailureClass, Outcome, Status, StatusSource
-from pipeline.findings.formats import FORMATS
-from pipeline.findings.formats.items import TOOL_CONFIDENCE, headline, malformed_report
+from pipeline.engine.ports import Assessment
+from pipeline.findings.formats import FORMATS, doubts
+from pipeline.findings.formats.answer import Answer
+from pipeline.findings.formats.items import TOOL_CONFIDENCE, headline, malformed_report, unreadable_draft
 from pipeline.findings.formats.review import read_answer
-from pipeline.findings.ledger import Ledger, open_findings
-from pipeline.findings.model import (
-    STAGE,
-    AutofixClass,
-    Owner,
-    RawFinding,
-    ReportStatus,
-    ReviewerReport,
-    Severity,
-    UnreadableItem,
-)
-from pipeline.findings.plugin import NOTHING_SAID, is_asked_for_findings, is_reporting
+from pipeline.findings.gate import LEAST_CRITICAL, decide
+from pipeline.findings.keys import NOTHING_SAID, is_asked_for_findings, is_reporting
+from pipeline.findings.model import STAGE, AutofixClass, Draft, Owner, Report, ReportStatus, Severity
 from pipeline.findings.scales import ANCHORS, confidence_from_anchor, default_category
-from pipeline.language.model import BaseStage, Lens, LlmStage, ToolStage, is_review
+from pipeline.handlers.markers import read_markers
+from pipeline.language.model import BaseStage, Lens, LlmStage, ToolStage
 
 MAX_REPORT = 256 * 1024 * 1024  # bytes
+PLAIN = "status"  # the format of the report of a stage that gives only a status
 REPORT = "report"  # the file beside a command's output that it may write what it found to
 _MAX_FAULTS = 20  # restated one by one
+RISK = "it was named only as a risk"
 _NEAR = 3  # lines between two places that one reviewer means by the same title
 _RESULTS = (None, FailureClass.EXIT_NONZERO, FailureClass.CONFLICT)  # failures that are an answer
 _ITEM = re.compile(r"""[\[{]\s*\{|["']title["']\s*:""")  # something is in the list
+_EVERYTHING = re.compile(r"\b(?:all|every|everything|whole|entire)\b[^:]*(?::|$)", re.IGNORECASE)  # before a colon
 _TITLE = re.compile(r"""["']title["']\s*:\s*["']([^"'\n]{1,200})["']""")
 
 
 def reviewer_of(stage: BaseStage) -> str:
-    """The reviewer whose answers a stage's are."""
+    """Return the reviewer in whose name a stage answers."""
     return (stage.reviewer if isinstance(stage, LlmStage) else None) or stage.id
 
 
-def report_in_answers(stage: BaseStage, answers: Sequence[str], root: Path) -> ReviewerReport | None:
-    """What a review reported in its answers; None if they contain nothing that code can read.
+# --- answers of reviewers --------------------------------------------------------------------------------------------
+
+
+def report_of_review(stage: BaseStage, answers: Sequence[str], root: Path) -> Report | None:
+    """Return what a review reported in its answers; None if they contain nothing that code can read.
 
     A review that was asked again adds to its first answer and never erases it: what only an unreadable answer names is
     kept as an unreadable item.
     """
-    whole: ReviewerReport | None = None
-    unread: list[tuple[ReviewerReport, str]] = []
-    for answer in answers:
-        found = _report_in_answer(answer, reviewer_of(stage), str(root))
-        if found is not None and found.status is ReportStatus.MALFORMED:
-            unread.append((found, answer))
-        elif found is not None:
-            whole = found if whole is None else _add(whole, found)
-    if whole is None:
-        return unread[-1][0] if unread else None
-    known = {finding.title for finding in whole.findings} | {item.title for item in whole.unreadable}
-    lost = dict.fromkeys(
-        title for _, answer in unread for title in _TITLE.findall(answer) or [""] if title not in known
-    )
-    if not lost or not any(_ITEM.search(answer) for _, answer in unread):
-        return whole
+    read = [(answer, _report_of_answer(stage, answer, root)) for answer in answers]
+    whole = [report for _, report in read if report and report.status is not ReportStatus.MALFORMED]
+    unread = [(answer, report) for answer, report in read if report and report.status is ReportStatus.MALFORMED]
+    if not whole:
+        return unread[-1][1] if unread else None
+    added = whole[0]
+    for report in whole[1:]:
+        added = _add(added, report)
+    added = _keep_named(added, answers[:-1])
+    return with_risks(_keep_lost(added, [answer for answer, _ in unread]))
+
+
+def _report_of_answer(stage: BaseStage, answer: str, root: Path) -> Report | None:
+    try:
+        return read_answer(answer, reviewer=reviewer_of(stage), root=str(root))
+    except ValueError as error:
+        return malformed_report(reviewer_of(stage), "review", str(error))
+
+
+def _keep_named(report: Report, earlier: Sequence[str]) -> Report:
+    """Return the report with a risk for each blocker that only the words of an earlier answer named."""
+    if any(draft.severity is Severity.CRITICAL for draft in report.drafts):
+        return report
+    telling = filter(doubts.named_blocker, earlier)  # few are, and to take the words out of an answer takes longer
+    named = filter(None, (doubts.named_blocker(Answer(answer).words)[1:-1] for answer in telling))
+    return replace(report, residual_risks=tuple(dict.fromkeys((*report.residual_risks, *named))))
+
+
+def _keep_lost(report: Report, unread: Sequence[str]) -> Report:
+    """Return the report with an unreadable item for each title that only an unreadable answer names."""
+    if not any(_ITEM.search(answer) for answer in unread):
+        return report
+    known = {draft.title for draft in report.drafts}
+    named = chain.from_iterable(_TITLE.findall(answer) or [""] for answer in unread)
+    lost = [title for title in dict.fromkeys(named) if title not in known]
     reason = "it is named only in an answer that could not be read"
     items = [
-        UnreadableItem(f"{whole.reviewer}#{number}", reason, title or "An answer that could not be read")
-        for number, title in enumerate(lost, whole.inputs + 1)
+        unreadable_draft(title, f"{report.reviewer}#{number}", report.format, reason)
+        for number, title in enumerate(lost, len(report.drafts) + 1)
     ]
-    return replace(whole, status=ReportStatus.RETURNED, unreadable=(*whole.unreadable, *items))
+    return with_drafts(report, items)
 
 
-def _report_in_answer(answer: str, reviewer: str, root: str) -> ReviewerReport | None:
-    """All findings of one answer; None if it has none. If some of them cannot be read, neither can the answer."""
-    try:
-        return read_answer(answer, reviewer=reviewer, root=root)
-    except ValueError as error:
-        return malformed_report(reviewer, "review", str(error))
+def with_risks(report: Report) -> Report:
+    """Return the report with an uncertain finding for each risk or gap that names a defect of the worst severity."""
+    named = [text for text in (*report.residual_risks, *report.testing_gaps) if doubts.named_blocker(text)]
+    items = [
+        Draft(
+            input_id=f"{report.reviewer}#{number}",
+            reviewer=report.reviewer,
+            title=headline(text),
+            severity=Severity.CRITICAL,
+            confidence=confidence_from_anchor(LEAST_CRITICAL),
+            category=default_category(report.reviewer),
+            impact=text,
+            uncertain=True,
+            notes=(RISK,),
+        )
+        for number, text in enumerate(named, len(report.drafts) + 1)
+    ]
+    risks = tuple(text for text in report.residual_risks if text not in named)
+    gaps = tuple(text for text in report.testing_gaps if text not in named)
+    return with_drafts(replace(report, residual_risks=risks, testing_gaps=gaps), items) if items else report
 
 
-def _add(first: ReviewerReport, second: ReviewerReport) -> ReviewerReport:
-    """Both reports as one: of two findings that are the same the worse one, and all that only one of them has."""
-    findings = list(second.findings)
-    for finding in first.findings:
-        same = next((at for at, other in enumerate(findings) if _is_same(finding, other)), None)
-        if same is None:
-            findings.append(finding)
-        elif finding.severity.rank < findings[same].severity.rank:
-            findings[same] = finding
-    titles = {finding.title for finding in second.findings} | {item.title for item in second.unreadable}
-    items = [*second.unreadable, *(item for item in first.unreadable if not item.title or item.title not in titles)]
-    ids = iter(f"{second.reviewer}#{number}" for number in range(1, len(findings) + len(items) + 1))
+def with_drafts(report: Report, drafts: Sequence[Draft]) -> Report:
+    """Return a report with more items; the status of an incomplete one stays."""
+    if not drafts:
+        return report
+    status = ReportStatus.RETURNED if report.status.answered else report.status
+    return replace(report, status=status, drafts=(*report.drafts, *drafts))
+
+
+def _add(first: Report, second: Report) -> Report:
+    """Return both answers as one: of two items that are the same the worse one, and all that only one of them has.
+
+    Whether it can be read whole, and be believed, is what the second answer says.
+    """
+    drafts = list(second.drafts)
+    for draft in first.drafts:
+        at = next((at for at, other in enumerate(drafts) if _is_same(draft, other)), None)
+        if at is None:
+            drafts.append(draft)
+        elif not draft.unreadable and draft.severity.rank < drafts[at].severity.rank:
+            drafts[at] = draft
+    ids = (f"{second.reviewer}#{number}" for number in range(1, len(drafts) + 1))
+    status = ReportStatus.RETURNED if drafts and second.status.answered else second.status
+    judge = second if second.verdict else first
+    listed = any(draft.severity is Severity.CRITICAL for draft in second.drafts)  # what was only a risk before
+    before = replace(first, residual_risks=_milder(first.residual_risks), testing_gaps=_milder(first.testing_gaps))
+    before = before if listed else first
     return replace(
         second,
-        status=ReportStatus.RETURNED if findings or items else second.status,
-        findings=tuple(replace(finding, input_id=next(ids)) for finding in findings),
-        unreadable=tuple(replace(item, input_id=next(ids)) for item in items),
-        residual_risks=tuple(dict.fromkeys((*first.residual_risks, *second.residual_risks))),
-        testing_gaps=tuple(dict.fromkeys((*first.testing_gaps, *second.testing_gaps))),
-        verdict=second.verdict or first.verdict,
-        argument=second.argument if second.verdict else first.argument,
+        status=status,
+        drafts=tuple(replace(draft, input_id=id) for draft, id in zip(drafts, ids, strict=True)),
+        residual_risks=tuple(dict.fromkeys((*before.residual_risks, *second.residual_risks))),
+        testing_gaps=tuple(dict.fromkeys((*before.testing_gaps, *second.testing_gaps))),
+        verdict=judge.verdict,
+        argument=judge.argument,
         patterns=(*first.patterns, *(pattern for pattern in second.patterns if pattern not in first.patterns)),
         rulings=(*first.rulings, *second.rulings),
+        reviewed=tuple(dict.fromkeys((*first.reviewed, *second.reviewed))),
     )
 
 
-def _is_same(one: RawFinding, other: RawFinding) -> bool:
-    """Whether one reviewer reported a finding twice: the same title, at about the same lines."""
-    if one.title != other.title or len(one.locations) != len(other.locations):
+def _milder(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the risks that name no defect of the worst severity."""
+    return tuple(text for text in texts if not doubts.named_blocker(text))
+
+
+def _is_same(one: Draft, other: Draft) -> bool:
+    """Return whether one reviewer reported a finding twice: the same title, at about the same lines.
+
+    An item that cannot be read is the same as any with its title: it was asked for again.
+    """
+    if one.title != other.title:
+        return False
+    if one.unreadable:
+        return bool(one.title) or one.impact == other.impact
+    if other.unreadable or len(one.locations) != len(other.locations):
         return False
     return all(
         mine.path == its.path and abs((mine.start or 0) - (its.start or 0)) <= _NEAR
@@ -112,56 +175,56 @@ def _is_same(one: RawFinding, other: RawFinding) -> bool:
     )
 
 
-def report_in_file(stage: ToolStage, file: Path, root: Path) -> ReviewerReport:
-    """What a tool reported in a file."""
+# --- files of tools --------------------------------------------------------------------------------------------------
+
+
+def report_of_tool(stage: ToolStage, file: Path, root: Path) -> Report:
+    """Return what a tool reported in a file."""
     with file.open("rb") as source:
         data = source.read(MAX_REPORT + 1)
     if len(data) > MAX_REPORT:
-        problem = f"it is larger than {MAX_REPORT >> 20} MB"
-        return ReviewerReport(stage.id, ReportStatus.MALFORMED, problem=problem)
-    read: ReviewerReport = FORMATS[str(stage.findings)].read(data, reviewer=stage.id, root=str(root))
-    return read
+        return malformed_report(stage.id, str(stage.findings), f"it is larger than {MAX_REPORT >> 20} MB")
+    report: Report = FORMATS[str(stage.findings)].read(data, reviewer=stage.id, root=str(root))
+    return report
 
 
-def read_report_again(
-    stage: BaseStage, outcome: Outcome, answers: Sequence[str] | None, root: Path, store: Path
-) -> ReviewerReport | None:
-    """What a stage reported that an earlier process ran; None if that cannot be read."""
-    found: ReviewerReport | None = None
-    if is_review(stage) and (answers or outcome.source is StatusSource.STRUCTURED):
-        found = report_in_answers(stage, answers or [outcome.response], root)
-    elif isinstance(stage, ToolStage) and is_asked_for_findings(stage) and "stdout" in outcome.logs:
-        ended = outcome.failure is None or outcome.failure.kind is FailureClass.EXIT_NONZERO
-        output = store / outcome.logs["stdout"]
-        files = (file for file in (output.with_name(REPORT), output) if ended and file.is_file())
-        file = next(files, None)
-        found = report_in_file(stage, file, root) if file else None
-    return found if found and found.status is not ReportStatus.MALFORMED else None
+def logged_report(outcome: Outcome, store: Path) -> Path | None:
+    """Return the file to which a command that came to its end wrote what it found."""
+    ended = outcome.failure is None or outcome.failure.kind is FailureClass.EXIT_NONZERO
+    if not ended or "stdout" not in outcome.logs:
+        return None
+    output = store / outcome.logs["stdout"]
+    return next((file for file in (output.with_name(REPORT), output) if file.is_file()), None)
 
 
-def plain_report(stage: BaseStage, workflow: str, outcome: Outcome, ledger: Ledger) -> ReviewerReport | None:
-    """The report of a review or tool that gave none that code can read; None if there is nothing to record.
+# --- a status without a report ---------------------------------------------------------------------------------------
 
-    One that failed reports one finding, the same whenever that stage fails. One that passed withdraws what it reported
-    before. One that could not do its job still owes its report.
+
+def report_of_failure(stage: BaseStage, workflow: str, outcome: Outcome) -> Report | None:
+    """Return the report of a stage that gave none that code can read; None if it says nothing about the change.
+
+    A stage that failed reports one finding, the same whenever it fails; one that succeeded reports that it checked for
+    that. One that could not do its job still owes its report.
     """
     reviewer, kind = reviewer_of(stage), outcome.failure.kind if outcome.failure else None
     if is_asked_for_findings(stage) and kind not in _RESULTS:
         status = ReportStatus.MALFORMED if kind is FailureClass.PROTOCOL else ReportStatus.MISSING
-        return ReviewerReport(reviewer, status, problem=outcome.reason or "it gave no answer")
+        return Report(reviewer, status, problem=outcome.reason or "it gave no answer")
     if not is_reporting(stage) or kind in NOTHING_SAID or kind is FailureClass.SPAWN_ERROR:
         return None
+    id = f"{workflow}/{stage.id}"
     if outcome.status in (Status.FAIL, Status.PARTIAL_SUCCESS):
-        finding = _failure(stage, reviewer, f"{workflow}/{stage.id}", outcome)
-        return ReviewerReport(reviewer, ReportStatus.RETURNED, (finding,), covered=())
-    known = reviewer in ledger.unanswered or any(reviewer in one.sources for one in open_findings(ledger))
-    return ReviewerReport(reviewer, ReportStatus.EMPTY) if known and outcome.status is Status.SUCCESS else None
+        drafts = (_failure(stage, reviewer, id, outcome),)
+        return Report(reviewer, ReportStatus.RETURNED, drafts, covered=(), format=PLAIN)
+    if outcome.status is Status.SUCCESS:
+        return Report(reviewer, ReportStatus.EMPTY, checked=frozenset({id}), format=PLAIN)
+    return None
 
 
-def _failure(stage: BaseStage, reviewer: str, id: str, outcome: Outcome) -> RawFinding:
-    """The failure of a stage as a finding."""
+def _failure(stage: BaseStage, reviewer: str, id: str, outcome: Outcome) -> Draft:
+    """Return the failure of a stage as a draft."""
     is_tool = isinstance(stage, ToolStage)
-    return RawFinding(
+    return Draft(
         input_id=f"{reviewer}#1",
         reviewer=reviewer,
         title=headline(outcome.reason or outcome.response) or f"{stage.id} fails without a reason",
@@ -176,27 +239,75 @@ def _failure(stage: BaseStage, reviewer: str, id: str, outcome: Outcome) -> RawF
     )
 
 
-def describe_faults(report: ReviewerReport) -> str:
-    """Everything that keeps a report from being read whole, to restate when asking again; empty if nothing does."""
+def with_failure(report: Report, outcome: Outcome) -> Report:
+    """Return the report; if the stage failed by its own word and no item says why, the failure is one more item.
+
+    An item that will be no finding explains nothing.
+    """
+    by_word = outcome.source in (StatusSource.MARKER, StatusSource.EXIT_CODE)
+    failed = outcome.status in (Status.FAIL, Status.PARTIAL_SUCCESS)
+    if not by_word or not failed or any(map(_is_kept, report.drafts)):
+        return report
+    reason = "the stage failed, but no finding explains why"
+    number = len(report.drafts) + 1
+    item = unreadable_draft(outcome.response, f"{report.reviewer}#{number}", report.format, reason)
+    return with_drafts(report, [replace(item, title=outcome.reason or "It fails without a reason")])
+
+
+def _is_kept(draft: Draft) -> bool:
+    return not draft.harmless and draft.suppressed is None and decide(draft, agreed=False).is_kept
+
+
+# --- what to ask again -----------------------------------------------------------------------------------------------
+
+
+def problem_of(report: Report) -> str:
+    """Return everything that keeps a report from being read whole, to restate when asking again; empty if nothing does.
+
+    What is still unreadable then is an error of the stage.
+    """
     if report.status is ReportStatus.MALFORMED:
         return report.problem or "it is not what it should be"
-    lost = [item for item in report.unreadable if not item.harmless]
-    if not lost:
+    lost = [draft for draft in report.drafts if draft.unreadable]
+    problems = [report.problem]
+    if lost:
+        problems.append(f"{len(lost)} of its {len(report.drafts)} findings cannot be read")
+        problems += (f"{draft.input_id}: {draft.unreadable}" for draft in lost[:_MAX_FAULTS])
+    if len(lost) > _MAX_FAULTS:
+        problems.append(f"and {len(lost) - _MAX_FAULTS} more")
+    return "; ".join(filter(None, problems))
+
+
+def assess_words(answer: str, wish: str, *, again: bool) -> Assessment | None:
+    """Return what is wrong with words that claim success: they refuse, or name a defect and are asked about once."""
+    if read_markers(answer).status is not Status.SUCCESS:
+        return Assessment(None, wish=wish) if wish else None
+    grave = doubts.refusal(answer) or doubts.named_blocker(answer)
+    if grave and again:
+        return Assessment(problem=f"it says {grave}, and claims success")
+    named = grave or doubts.named_defect(answer)
+    if named:
+        wish = "\n".join(filter(None, (f"You say {named}, and your status is success. Which is it?", wish)))
+    return Assessment(None, wish=wish) if wish else None
+
+
+def names_no_file(report: Report, paths: Sequence[str] | None) -> str:
+    """Return that a review found nothing and names no file of the change that it examined; empty if it does."""
+    if report.status is not ReportStatus.EMPTY or not paths or not report.reviewed:
         return ""
-    faults = "; ".join(f"{item.input_id}: {item.reason}" for item in lost[:_MAX_FAULTS])
-    more = f"; and {len(lost) - _MAX_FAULTS} more" if len(lost) > _MAX_FAULTS else ""
-    return f"{len(lost)} of its {report.inputs} findings cannot be read; {faults}{more}"
+    names = {name for path in paths for name in (path, path.rpartition("/")[2])}
+    if any(_EVERYTHING.search(entry) or any(name in entry for name in names) for entry in report.reviewed):
+        return ""
+    return f"it found nothing, and `reviewed` names no file of the change, such as {paths[0]}"
 
 
-def with_failure(report: ReviewerReport, outcome: Outcome) -> ReviewerReport:
-    """The report; if the stage failed by its own word and nothing in it says why, the failure counts as an item."""
-    by_word = outcome.source is StatusSource.MARKER or (outcome.source is StatusSource.EXIT_CODE and not report.inputs)
-    if not by_word or outcome.status is not Status.FAIL:
-        return report
-    item = UnreadableItem(
-        input_id=f"{report.reviewer}#{report.inputs + 1}",
-        reason="the stage failed, but no finding explains why",
-        title=outcome.reason or "It fails without a reason",
-        raw=outcome.response,
-    )
-    return replace(report, status=ReportStatus.RETURNED, unreadable=(*report.unreadable, item))
+def wish_of(report: Report) -> str:
+    """Return what a reviewer is asked once more although its answer can be read; empty if nothing is missing."""
+    if report.status is ReportStatus.EMPTY and report.aside:
+        beside = f"Beside your empty list you say {report.aside}."
+        return f"{beside} List what is a defect under `findings`; if none of it is, answer with the object alone."
+    named = [draft for draft in report.drafts if draft.uncertain and draft.title and RISK in draft.notes]
+    if not named:
+        return ""
+    listed = "; ".join(draft.title for draft in named)
+    return f"You name this only as a risk: {listed}. Report it under `findings` if you can prove it."

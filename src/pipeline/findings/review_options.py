@@ -25,6 +25,9 @@ class ReviewOptions:
     task: str = ""
     caller: str = "awf run"  # or COMMAND
     lenses: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()  # who has to look before anything ships, whoever looks now
+    whole: bool = False  # whether every reviewer is given the whole change, whatever it has seen
+    open: bool = False  # whether a verification covers every open finding, not only claimed fixes
     report: bool = False  # whether to write the Markdown report
     fail_on: Literal["warn", "fail", "abort"] = "fail"  # the mildest verdict that makes the command fail
 
@@ -34,7 +37,7 @@ def review_options(state: State) -> ReviewOptions:
     known = {item.name for item in fields(ReviewOptions)}
     given = {name: value for name, value in (state.options.get(OPTION) or {}).items() if name in known}
     base = given.get("base") or state.context.get(Key.WORKSPACE_BASE) or state.head
-    lists = {name: tuple(given.get(name) or ()) for name in ("paths", "lenses")}
+    lists = {name: tuple(given.get(name) or ()) for name in ("paths", "lenses", "required")}
     return ReviewOptions(**{"task": state.run_id, **given, "base": str(base), **lists})
 
 

@@ -1,169 +1,273 @@
-"""A review: the passes that assess a change together. An import is one pass; in a run they are those of a round."""
+"""A review: everything that is known about one target. Every screen, file and page shows this one value.
 
-from collections.abc import Container, Iterable, Sequence
+The target of a pass is the change that it looked at: the findings in files of that change, and all that were reported
+when somebody looked at it.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from hashlib import sha256
 
-from pipeline.findings.events import Coverage, Pass, ReviewerVerdict
-from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, FindingId, FindingState, PassId, ReportStatus
-from pipeline.findings.verdicts import BLOCK, RECORD, TREE_CHANGED, Verdicts, tree_changed, verdicts
+from pipeline.findings.events import Coverage, Look, Pass
+from pipeline.findings.gate import importance
+from pipeline.findings.ledger import Ledger, findings_about, hidden_items, passes_of, passes_of_change
+from pipeline.findings.lines import Line
+from pipeline.findings.model import Finding, FindingState, Severity
+from pipeline.findings.verdicts import (
+    Readiness,
+    Shipping,
+    Verdict,
+    blocks,
+    counts,
+    readiness,
+    shipping,
+    summary,
+    verdict,
+)
+from pipeline.text import listing, plural
 
-FULL_REVIEW = "full-review"
-TREE_UNKNOWN = "tree_unknown"  # the key of a pass's `ext` if git could not tell which files it saw
-_NO_ANSWER = Coverage(reviewers={"": ReportStatus.MISSING})  # nothing was reviewed
-_CLAIMED = (FindingState.FIX_CLAIMED, FindingState.REOPENED)
+_MAX_NAMED = 5  # files in a sentence
+PARTS = ("package", "file")  # the scopes of a look at a part of the change
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Review:
-    """The passes of one review, the findings it is about, and the verdicts on those."""
+    """What is known about the target of a pass."""
 
-    passes: tuple[Pass, ...]
-    findings: tuple[Finding, ...]
-    coverage: Coverage
-    verdicts: Verdicts
-
-    @property
-    def tree_changed(self) -> bool:
-        """Whether files changed while its reviewers worked."""
-        return any(map(tree_changed, self.passes))
+    ledger: Ledger
+    passed: Pass | None  # the last look at it; None if nobody has looked yet
+    findings: tuple[Finding, ...]  # about the target, in any state, by whomever and whenever reported
+    coverage: Coverage  # the last look of each reviewer, and of those who owe an answer
 
     @property
-    def rejections(self) -> list[ReviewerVerdict]:
-        """Its reviewers that reject the whole change."""
-        return [said for passed in self.passes for said in passed.reviewer_verdicts if said.verdict == BLOCK]
+    def id(self) -> str:
+        """The id of the review: eight hexadecimal digits; empty if there is none."""
+        return self.passed.review if self.passed else ""
+
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        """The passes of this review, oldest first."""
+        return tuple(one for one in self.ledger.passes.values() if one.review == self.id)
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """The verdict on everything that is open about the target."""
+        return verdict(self.findings, self.coverage)
+
+    @property
+    def shipping(self) -> Shipping:
+        """The verdict of the pass record."""
+        return shipping(self.findings, self.coverage, whole=not self.unseen and not self.only_tools)
+
+    @property
+    def only_tools(self) -> bool:
+        """Whether no reviewer has looked: a clean list of a tool is no look at the change."""
+        about = _passes_about(self.ledger, self.passed) if self.passed else []
+        return all(look.tool for one in about for look in one.coverage.looks)
+
+    @cached_property
+    def unseen(self) -> tuple[str, ...]:
+        """Who has not looked at every part of the change up to this very tree; a quick look is none."""
+        return reviewers_without_a_look(self.ledger, self.passed) if self.passed else ()
+
+    @property
+    def missing_looks(self) -> str:
+        """Who has not looked, as a sentence; empty if everybody has."""
+        if not self.unseen:
+            return ""
+        has = "has" if len(self.unseen) == 1 else "have"
+        return f"{', '.join(self.unseen)} {has} not looked at every part of the change as it is"
+
+    def readiness(self, *, fixed: bool = False) -> Readiness:
+        """Return the verdict of a completion report; nothing that was not looked at is ready."""
+        if self.changed or self.unseen or self.blocking_elsewhere:
+            return Readiness.NOT_READY
+        return readiness(self.findings, self.coverage, fixed=fixed)
+
+    @property
+    def complete(self) -> bool:
+        """Whether somebody looked, and everybody who was asked gave a readable answer."""
+        return bool(self.coverage.looks) and self.coverage.complete
+
+    @property
+    def changed(self) -> bool:
+        """Whether files changed while the reviewers looked."""
+        return self.passed is not None and self.passed.changed
+
+    @property
+    def unshown(self) -> str:
+        """The changed files whose lines no reviewer was shown, as a sentence; empty if there is none."""
+        names = self.passed.unshown if self.passed else ()
+        return f"Not text, and so shown to no reviewer: {listing(names, _MAX_NAMED)}" if names else ""
+
+    @property
+    def part(self) -> bool:
+        """Whether only a part of the change was looked at."""
+        return self.passed is not None and self.passed.scope in PARTS
+
+    @cached_property
+    def open(self) -> tuple[Line, ...]:
+        """The open lines of work about the target, the most important first."""
+        heads = dict.fromkeys(finding.line for finding in self.findings if finding.state.is_open)
+        return tuple(sorted(map(self.ledger.line, heads), key=lambda line: importance(line.lead)))
+
+    @property
+    def counting(self) -> tuple[Finding, ...]:
+        """The open findings that count against the change."""
+        return tuple(filter(counts, self.findings))
+
+    @property
+    def blocking(self) -> tuple[Line, ...]:
+        """The open lines of work that keep the change from shipping, the most important first."""
+        heads = {finding.line for finding in self.counting if blocks(finding)}
+        return tuple(line for line in self.open if line.id in heads)
+
+    @property
+    def summary(self) -> dict[str, int]:
+        """How many open lines of work count, by their worst severity."""
+        heads = {finding.line for finding in self.counting}
+        worst = (min(line.open_members, key=lambda one: one.severity.rank) for line in self.open if line.id in heads)
+        return summary(worst)
+
+    @property
+    def claimed(self) -> tuple[Finding, ...]:
+        """The claimed fixes that nobody has verified."""
+        return tuple(one for one in self.counting if one.state is FindingState.FIX_CLAIMED)
+
+    @cached_property
+    def elsewhere(self) -> tuple[Line, ...]:
+        """The open lines of work that are not about the target."""
+        about = {finding.line for finding in self.findings}
+        found = (line for line in self.ledger.lines() if line.is_open and line.id not in about)
+        return tuple(sorted(found, key=lambda line: importance(line.lead)))
+
+    @property
+    def blocking_elsewhere(self) -> tuple[Line, ...]:
+        """The open lines of work in other files that must be dealt with before anything is merged."""
+        return tuple(line for line in self.elsewhere if any(map(blocks, line.open_members)))
+
+    @property
+    def gaps(self) -> tuple[str, ...]:
+        """Why the review is incomplete, one sentence for each reviewer."""
+        if not self.coverage.looks:
+            return ("nothing was reviewed yet",)
+        return tuple(f"{look.reviewer}: {look.problem or look.status}" for look in self.coverage.gaps)
+
+    @property
+    def rejections(self) -> tuple[Look, ...]:
+        """The looks of reviewers that reject the whole change."""
+        return self.coverage.rejections
+
+    @property
+    def unruled(self) -> tuple[str, ...]:
+        """Who did not rule on which open findings that they were given."""
+        numbers = {finding.number for finding in self.counting}
+        found = ((look.reviewer, [f"#{one}" for one in look.unruled if one in numbers]) for look in self.coverage.looks)
+        unruled = (f"{reviewer} did not rule on {', '.join(left)}" for reviewer, left in found if left)
+        fixed = ((look.reviewer, [f"#{one}" for one in look.back]) for look in self.coverage.looks if look.back)
+        back = (f"{reviewer} did not say whether {', '.join(named)} is back" for reviewer, named in fixed)
+        return (*unruled, *back)
+
+    @property
+    def filtered(self) -> int:
+        """How many items the gate kept out of the ledger."""
+        return len(hidden_items(self.ledger, self.passed.run if self.passed else ""))
+
+    @property
+    def headline(self) -> str:
+        """The verdict in one line, with what it rests on."""
+        numbers = zip(Severity, self.summary.values(), strict=True)
+        named = ", ".join(f"{number} {severity}" for severity, number in numbers if number)
+        text = f"{self.verdict} ({named})" if named else str(self.verdict)
+        claimed = len(self.claimed)
+        if claimed:
+            fixes = "1 claimed fix is" if claimed == 1 else f"{claimed} claimed fixes are"
+            text += f"; {fixes} not verified yet"
+        older = sum(finding.state.is_open and not counts(finding) for finding in self.findings)
+        if older:
+            text += f"; {plural(older, 'open finding')} older than the change, not counted"
+        return text if self.complete else f"{text}; the review is incomplete"
 
 
-def review_of(ledger: Ledger, passed: Pass, also: Container[str] = ()) -> Review:
-    """The review that a pass belongs to.
+def review_of_run(ledger: Ledger, run: str) -> Review | None:
+    """Return what is known about the target of a run; None if nobody has looked in it."""
+    own = passes_of(ledger, run)
+    return review(ledger, own[-1]) if own else None
 
-    It is about what its passes reported and ruled on, and what its run reported earlier and is not settled. A
-    verification is also about every fix that was claimed. `also` has the ids of findings that it is about besides.
+
+def review(ledger: Ledger, passed: Pass | None = None) -> Review:
+    """Return what is known about the target of a pass, by default of the last one."""
+    passed = passed or ledger.last
+    if passed is None:
+        return Review(ledger, None, tuple(ledger.findings.values()), Coverage(looks=tuple(ledger.owed.values())))
+    return Review(ledger, passed, _findings_about(ledger, passed), _coverage(ledger, passed))
+
+
+def _findings_about(ledger: Ledger, passed: Pass) -> tuple[Finding, ...]:
+    """Return the findings about the target of a pass, with all members of their lines of work."""
+    lines = {finding.line for finding in findings_about(ledger, passed.paths, _passes_about(ledger, passed))}
+    return tuple(finding for finding in ledger.findings.values() if finding.line in lines)
+
+
+def _passes_about(ledger: Ledger, passed: Pass) -> list[Pass]:
+    """Return the passes of the same target, oldest first; for an import without a base, those of its branch."""
+    if passed.run or passed.base:
+        return passes_of_change(ledger, passed.run, passed.base, passed.target) or [passed]
+    return [one for one in ledger.passes.values() if one is passed or (passed.branch and one.branch == passed.branch)]
+
+
+def _coverage(ledger: Ledger, passed: Pass) -> Coverage:
+    """Return the last look of everyone who has looked in the same run or pass, and of all who owe an answer.
+
+    Who rejected the change keeps rejecting it until it answers again.
     """
-    passes: tuple[Pass, ...] = (passed,)
-    reported = {*passed.finding_ids}
-    unsettled = set[str]()  # what counts only while it needs attention
-    if passed.run:
-        for group in passes_by_round(ledger, passed.run):
-            passes = _last_of_each_stage(group)
-            reported = {id for one in passes for id in one.finding_ids}
-            unsettled |= {id for one in group for id in one.finding_ids}
-            if passed.id in (one.id for one in group):
-                break
-    reported, unsettled = _leaders(ledger, reported), _leaders(ledger, unsettled)
-    own = {one.id for one in passes}
-    findings = tuple(
-        finding
-        for finding in ledger
-        if finding.id in reported
-        or finding.id in also
-        or (finding.id in unsettled and finding.state.needs_attention)
-        or (passed.mode == "verify" and finding.state in _CLAIMED)
-        or any(change.what == "ruling" and change.pass_id in own for change in finding.history)
-    )
-    said = [verdict for one in passes for verdict in one.reviewer_verdicts]
-    coverage = ledger.coverage(passes[-1]) or _NO_ANSWER
-    changed = any(map(tree_changed, passes))
-    return Review(passes, findings, coverage, verdicts(findings, coverage, said, changed=changed))
+    looks = dict(ledger.looks_of(passed.run) if passed.run else passed.coverage.by_reviewer)
+    looks |= ledger.rejections
+    looks |= ledger.owed
+    return replace(passed.coverage, looks=tuple(looks.values()))
 
 
-def last_review(ledger: Ledger) -> Review | None:
-    """The review that the last pass belongs to."""
-    return review_of(ledger, ledger.last) if ledger.last else None
+def review_id(ledger: Ledger, id: str, run: str, round: int, mode: str) -> str:
+    """Return the id of the review that a new pass belongs to: eight hexadecimal digits."""
+    last = ledger.last
+    if last and (mode == "verify" or (run and (last.run, last.round) == (run, round))):
+        return last.review
+    return sha256(id.encode()).hexdigest()[:8]
 
 
-def passes_by_round(ledger: Ledger, run: str) -> list[list[Pass]]:
-    """The passes of each round of a run; not every stage is in every round."""
-    groups: list[list[Pass]] = []
-    for passed in ledger.passes.values():
-        if passed.run != run:
+def reviewers_without_a_look(ledger: Ledger, passed: Pass) -> tuple[str, ...]:
+    """Return who has not looked at every part of the change up to the very tree of a pass.
+
+    Required is who the last pass names that names anyone, else everyone who ever looked at this change at its lines. A
+    look at the whole change is enough; a look at what changed since an earlier tree is, if the same reviewer has seen
+    that tree in the same way.
+    """
+    about = _passes_about(ledger, passed)
+    required = next((one.required for one in reversed(about) if one.required), ())
+    if not required and not passed.run and not passed.base:  # an import speaks for itself, unless others were named
+        required = ledger.required or tuple(passed.coverage.by_reviewer)
+    looks = (look for one in about for look in one.coverage.looks if not look.status_only)
+    required = required or tuple(dict.fromkeys(look.reviewer for look in looks))
+    return tuple(name for name in required if not _has_seen(name, passed, about))
+
+
+def _has_seen(reviewer: str, passed: Pass, about: Sequence[Pass]) -> bool:
+    """Return whether a chain of looks leads from the tree of a pass back to a look at the whole change.
+
+    An imported verification is about claims: before it, any tree may have been seen. A look that does not say whether a
+    fixed finding is back is none.
+    """
+    wanted = passed.tree  # empty: any
+    for one in reversed(about[: about.index(passed) + 1]):
+        look = one.coverage.by_reviewer.get(reviewer)
+        if one.changed or one.mode == "quick" or one.scope in PARTS or look is None or not look.status.answered:
             continue
-        if not groups or _begins_round(passed, groups[-1]):
-            groups.append([])
-        groups[-1].append(passed)
-    return groups
-
-
-def _begins_round(passed: Pass, before: Sequence[Pass]) -> bool:
-    """Whether a stage of the round before reviews again; one that could not finish its visit only completes it."""
-    visits = [one.visit for one in before if one.stage == passed.stage]
-    return any(visit != passed.visit or not visit for visit in visits)  # 0: unknown
-
-
-def _last_of_each_stage(passes: Iterable[Pass]) -> tuple[Pass, ...]:
-    """The passes without those that the same visit repeated later."""
-    last = dict[str, Pass]()
-    for passed in passes:
-        last.pop(passed.stage, None)
-        last[passed.stage] = passed
-    return tuple(last.values())
-
-
-def ledger_verdicts(ledger: Ledger) -> Verdicts:
-    """The verdicts on all findings; incomplete if nothing was reviewed. A BLOCK holds until that reviewer answers."""
-    last = last_review(ledger)
-    changed = last is not None and last.tree_changed
-    return verdicts(ledger, ledger.coverage() or _NO_ANSWER, standing_rejections(ledger), changed=changed)
-
-
-def standing_rejections(ledger: Ledger) -> list[ReviewerVerdict]:
-    """The reviewers that reject the whole change in their last answer."""
-    said: dict[str, ReviewerVerdict] = {}
-    for passed in ledger.passes.values():
-        for name, status in passed.coverage.reviewers.items():
-            if status.answered:
-                said.pop(name, None)
-        said |= {one.reviewer: one for one in passed.reviewer_verdicts if one.verdict == BLOCK}
-    return list(said.values())
-
-
-def review_id(passed: Pass) -> str:
-    """The id of a review that begins with a pass: eight hexadecimal digits."""
-    return sha256(passed.id.encode()).hexdigest()[:8]
-
-
-def review_ids(ledger: Ledger) -> dict[PassId, str]:
-    """The id of each pass's review. A round of a run has one, and a verification keeps that of the review before."""
-    ids, latest = dict[PassId, str](), ""
-    rounds: dict[str, list[Pass]] = {}  # the last one of each run so far
-    for passed in ledger.passes.values():
-        before = rounds.get(passed.run, [])
-        is_next = not passed.run or _begins_round(passed, before)
-        rounds[passed.run] = [passed] if is_next else [*before, passed]
-        if passed.mode != "verify" or not latest:
-            latest = review_id(rounds[passed.run][0])
-        ids[passed.id] = latest
-    return ids
-
-
-def claims_to_verify(ledger: Ledger) -> list[Finding]:
-    """The findings that a verification looks at: those claimed to be fixed, and those reopened."""
-    return [finding for finding in ledger if finding.state in _CLAIMED]
-
-
-def full_review_pass(review: Review) -> Pass | None:
-    """The pass over all lenses of a review; None until each of its stages has reviewed, and if it has one lens."""
-    first = review.passes[0]
-    stages = {name for passed in review.passes for name in passed.full_review}
-    if not stages or not stages <= {passed.stage for passed in review.passes}:
-        return None
-    patterns = [pattern for passed in review.passes for pattern in passed.patterns]
-    extra = {"x_passes": [str(passed.id) for passed in review.passes]}
-    return replace(
-        first,
-        skill=FULL_REVIEW,
-        stage="",
-        coverage=Coverage(
-            reviewers={name: status for one in review.passes for name, status in one.coverage.reviewers.items()},
-            problems={name: problem for one in review.passes for name, problem in one.coverage.problems.items()},
-        ),
-        finding_ids=tuple(dict.fromkeys(id for passed in review.passes for id in passed.finding_ids)),
-        patterns=tuple(replace(one, id=f"P{number}") for number, one in enumerate(patterns, 1)),
-        reviewer_verdicts=tuple(said for passed in review.passes for said in passed.reviewer_verdicts),
-        ext={RECORD: extra | ({TREE_CHANGED: True} if review.tree_changed else {})},
-    )
-
-
-def _leaders(ledger: Ledger, ids: set[str]) -> set[str]:
-    return {ledger.leader(FindingId(id)) for id in ids if id in ledger.findings}
+        if (wanted and one.tree != wanted and one is not passed) or (look.paths is not None and not look.tool):
+            continue
+        if one is passed and look.back:
+            return False
+        if look.is_whole and (one.run or one.mode != "verify"):
+            return True
+        wanted = look.since
+    return False

@@ -1,20 +1,16 @@
 """What rounds and passes resolved, carried over, found and brought back, and when more rounds are pointless."""
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import groupby
 
 from pipeline.errors import AwfError
-from pipeline.findings.answers import STANDING
 from pipeline.findings.events import Pass
-from pipeline.findings.fingerprints import content_words
-from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Change, Finding, FindingState, Strength
-from pipeline.findings.reviews import passes_by_round
-from pipeline.findings.transitions import CAUSED, ReviewScope
+from pipeline.findings.ledger import Ledger, passes_of
+from pipeline.findings.model import Change, Finding, FindingState, PassId, What
+from pipeline.findings.rulings import STANDING
 
-STALL_LIMIT = 2  # refuted fixes or upheld disputes of one finding, or rounds in a row in which fixes caused findings
+STALL_LIMIT = 2  # refuted fixes or upheld disputes of one finding
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +18,10 @@ class Round:
     """One round of reviews. A finding is given by its number."""
 
     number: int
-    resolved: tuple[int, ...] = ()  # open after the round before, and no longer reported by a review that would
+    resolved: tuple[int, ...] = ()  # open after the round before, and closed since
     carried: tuple[int, ...] = ()  # open after the round before, and still open
     new: tuple[int, ...] = ()
-    regressed: tuple[int, ...] = ()  # were fixed, and are back
-    late: tuple[int, ...] = ()  # new, on lines that an earlier round had reviewed unchanged
-    caused_by_fix: tuple[int, ...] = ()  # new, on lines that a fix wrote
+    regressed: tuple[int, ...] = ()  # were closed, and are back
 
     @property
     def outstanding(self) -> frozenset[int]:
@@ -36,172 +30,134 @@ class Round:
 
 
 def rounds(ledger: Ledger, run: str) -> list[Round]:
-    """The rounds of a run, first to last."""
-    by_pass = defaultdict[str, list[tuple[int, Change]]](list)
-    for finding in ledger:
-        for change in finding.history:
-            by_pass[change.pass_id].append((finding.number, change))
+    """Return the rounds of a run, first to last."""
     found: list[Round] = []
-    for number, passes in enumerate(passes_by_round(ledger, run), 1):
-        changes = [change for one in passes for change in by_pass[one.id]]
-        found.append(_round(number, passes, changes, found[-1].outstanding if found else frozenset(), ledger))
+    before: dict[str, FindingState] = {}
+    for number, group in groupby(passes_of(ledger, run), key=lambda passed: passed.round):
+        after = _states_after(ledger, run, list(group)[-1])
+        found.append(_round(number, before, after, ledger))
+        before = after
     return found
 
 
+def _states_after(ledger: Ledger, run: str, last: Pass) -> dict[str, FindingState]:
+    """Return the states of a run's findings right after a pass, by their ids."""
+    order = {id: number for number, id in enumerate(ledger.passes)}
+    own = {passed.id for passed in passes_of(ledger, run) if order[passed.id] <= order[last.id]}
+    found: dict[str, FindingState] = {}
+    for finding in ledger.findings.values():
+        if any(change.pass_id in own for change in finding.history):
+            state = _state_at(finding, _history_length(finding, last, order))
+            if state:
+                found[finding.id] = state
+    return found
+
+
+def _round(number: int, before: dict[str, FindingState], after: dict[str, FindingState], ledger: Ledger) -> Round:
+    lists: dict[str, list[int]] = {"resolved": [], "carried": [], "new": [], "regressed": []}
+    for finding in ledger.findings.values():
+        was, now = before.get(finding.id), after.get(finding.id)
+        if now is None:
+            continue
+        if now.is_open:
+            name = "new" if was is None else "carried" if was.is_open else "regressed"
+            lists[name].append(finding.number)
+        elif was is not None and was.is_open:
+            lists["resolved"].append(finding.number)
+    return Round(number, **{name: tuple(sorted(numbers)) for name, numbers in lists.items()})
+
+
 def stall_reason(ledger: Ledger, run: str) -> str:
-    """Why another round would be pointless; empty while it is not. Only rulings count, no trends."""
+    """Return why another round would be pointless; empty while it is not. Only what was said counts, no trends."""
     return next(_stall_signals(ledger, run), "")
 
 
-def _round(
-    number: int, passes: Sequence[Pass], changes: Sequence[tuple[int, Change]], before: frozenset[int], ledger: Ledger
-) -> Round:
-    concerned = before.union(one for one, _ in changes)
-    known = {finding.number: finding for finding in ledger if finding.number in concerned}
-    scopes = [ReviewScope.of(passed.coverage) for passed in passes]
-
-    def expected(finding: Finding) -> bool:
-        path = finding.location.path if finding.location else ""
-        return any(scope.expects(finding, path) for scope in scopes)
-
-    new = {one for one, change in changes if change.what == "raised"}
-    seen = {one for one, change in changes if change.what == "seen" or _is_upheld(change)}
-    reopened = [(one, change) for one, change in changes if change.state is FindingState.REOPENED]
-    regressed = {one for one, change in reopened if change.note.startswith("regression")}
-    resolved = {one for one in before - seen - new if one not in known or expected(known[one])}
-    return Round(
-        number,
-        resolved=tuple(sorted(resolved)),
-        carried=tuple(sorted(before - resolved - regressed)),
-        new=tuple(sorted(new)),
-        regressed=tuple(sorted(regressed)),
-        late=tuple(sorted(one for one in new if known[one].late)),
-        caused_by_fix=tuple(sorted(one for one in new if any(link.kind == CAUSED for link in known[one].links))),
-    )
-
-
 def _stall_signals(ledger: Ledger, run: str) -> Iterator[str]:
-    found = rounds(ledger, run)
-    if not found:
+    own = passes_of(ledger, run)
+    if not own:
         return
-    began = next(passed.started_at for passed in ledger.passes.values() if passed.run == run)
-    last = found[-1]
-    for finding in ledger:
-        if finding.number not in last.outstanding or not finding.state.active or not _is_one_defect(finding):
+    ids = {passed.id for passed in own}
+    for finding in ledger.findings.values():
+        if not finding.state.active or finding.failing_stage:  # a stage may fail for another reason each time
             continue
-        if (times := _refuted_fixes(finding, began)) >= STALL_LIMIT:
+        said = [change for change in finding.history if change.run == run or change.pass_id in ids]
+        if (times := _refuted_fixes(said)) >= STALL_LIMIT:
             yield f"finding #{finding.number} was claimed to be fixed and was not, {times} times"
-        if (times := _upheld_disputes(finding, began)) >= STALL_LIMIT:
+        if (times := _upheld_disputes(said)) >= STALL_LIMIT:
             yield f"finding #{finding.number} was disputed and upheld {times} times; a person has to decide"
-        if finding.number in last.regressed:
+        if said and said[-1].note.startswith("regression") and said[-1].pass_id == own[-1].id:
             yield f"finding #{finding.number} was fixed and came back"
-    causes = [_causes(one, ledger) for one in found[-STALL_LIMIT:]]
-    # One fix may cause findings in several rounds; only another fix that does is a signal.
-    if len(found) >= STALL_LIMIT and all(causes) and causes[-1] - frozenset().union(*causes[:-1]):
-        yield f"finding #{last.caused_by_fix[0]} is on lines that a fix wrote, as one of the round before was"
 
 
-def _causes(one: Round, ledger: Ledger) -> frozenset[str]:
-    """The findings whose fixes wrote the lines of new ones."""
-    new = (finding for finding in ledger if finding.number in one.caused_by_fix)
-    return frozenset(link.to for finding in new for link in finding.links if link.kind == CAUSED)
-
-
-def _refuted_fixes(finding: Finding, began: str) -> int:
-    """How often a fix was claimed and the next review refuted it, since the run began.
-
-    A pass that only assumed a fix, because the finding was not reported, did not claim one.
-    """
+def _refuted_fixes(said: Sequence[Change]) -> int:
+    """Return how often a fix was claimed and what was said next is that it is not fixed."""
     times, claimed = 0, False
-    for change in finding.history:
-        if change.at < began or change.state is None:
-            continue
-        times += claimed and change.state is FindingState.REOPENED
-        claimed = change.state is FindingState.FIX_CLAIMED and (claimed or not change.pass_id)
+    for change in said:
+        if change.what is What.CLAIM:
+            claimed = change.word == "fixed"
+        elif claimed and _says_it_is_there(change):
+            times, claimed = times + 1, False
     return times
 
 
-def _upheld_disputes(finding: Finding, began: str) -> int:
-    """How often a fixer called it wrong and the next review upheld it or reported it again, since the run began."""
+def _upheld_disputes(said: Sequence[Change]) -> int:
+    """Return how often a fixer called it wrong, and what was said next is that it is right."""
     times, disputed = 0, False
-    for change in finding.history:
-        if change.at < began:
-            continue
-        if change.what == "attempt" and change.note == "wrong":
-            disputed = True
-        elif disputed and (change.what == "seen" or _is_upheld(change)):
-            times, disputed = times + (not change.note.startswith("lowered")), False
+    for change in said:
+        if change.what is What.CLAIM:
+            disputed = change.word == "wrong"
+        elif disputed and _says_it_is_there(change):
+            times, disputed = times + (1 if change.word != "lowered" else 0), False
     return times
 
 
-def _is_upheld(change: Change) -> bool:
-    """Whether a reviewer ruled that the defect is still in the code."""
-    return change.what == "ruling" and change.note.partition(":")[0] in STANDING
-
-
-def _is_one_defect(finding: Finding) -> bool:
-    """Whether every report was surely of the same defect: a fuzzy match must repeat most words of the report before.
-
-    A stage may fail for another reason each time.
-
-    Near a fix, another defect may be mistaken for the first one, and what is said about both is not a ruling on either.
-    """
-    if finding.failing_stage:
-        return False
-    guessed = (change for change in finding.history if change.what == "seen" and change.note.endswith(Strength.FUZZY))
-    return all(_repeats_words(finding, change.pass_id) for change in guessed)
-
-
-def _repeats_words(finding: Finding, pass_id: str) -> bool:
-    words = content_words(tuple(vote.title for vote in finding.votes if vote.pass_id == pass_id))
-    earlier = tuple(takewhile(lambda vote: vote.pass_id != pass_id, finding.votes))
-    before = content_words(tuple(vote.title for vote in earlier[-1:]))
-    return 2 * len(before & words) >= len(before | words)
+def _says_it_is_there(change: Change) -> bool:
+    """Return whether somebody said that the defect is still in the code."""
+    return change.what is What.SEEN or (change.what is What.RULING and change.word in STANDING)
 
 
 def compare_passes(ledger: Ledger, before: Pass, after: Pass) -> dict[str, list[Finding]]:
-    """What became of findings from one pass to a later one, by what each was right after either of them.
+    """Return what became of findings from one pass to a later one, by what each was right after either of them.
 
-    Resolved, carried, new or regressed, each in at most one list; of the resolved, `claimed` has those that nobody has
-    verified.
+    Resolved, carried, new or regressed, each in at most one list; `claimed` has those of them with a fix to verify.
     """
-    order = {str(id): number for number, id in enumerate(ledger.passes)}
+    order = {id: number for number, id in enumerate(ledger.passes)}
     if order[before.id] > order[after.id]:
         raise AwfError(f"{before.id} is later than {after.id}", help="give the earlier pass first")
     lists: dict[str, list[Finding]] = {"resolved": [], "carried": [], "new": [], "regressed": [], "claimed": []}
-    for finding in ledger:
+    for finding in ledger.findings.values():
         was, now = _history_length(finding, before, order), _history_length(finding, after, order)
         if name := _classify(finding, was, now):
             lists[name].append(finding)
-            if name == "resolved" and _state_at(finding, now) is FindingState.FIX_CLAIMED:
-                lists["claimed"].append(finding)
+        if _state_at(finding, now) is FindingState.FIX_CLAIMED:
+            lists["claimed"].append(finding)
     return lists
 
 
 def _classify(finding: Finding, was: int, now: int) -> str:
-    """What became of a finding; empty if it has no part in either pass."""
+    """Return what became of a finding; empty if it has no part in either pass."""
     first, last = _state_at(finding, was), _state_at(finding, now)
     if last is None:
         return ""
     if first is None:
-        return "new" if last.needs_attention else ""
-    if not last.needs_attention or (last is FindingState.FIX_CLAIMED and first.active):
-        return "resolved" if first.needs_attention else ""
-    closed = any(change.state and not change.state.needs_attention for change in finding.history[was:now])
-    return "regressed" if closed or not first.needs_attention else "carried"
+        return "new" if last.is_open else ""
+    if not last.is_open:
+        return "resolved" if first.is_open else ""
+    closed = any(change.state and not change.state.is_open for change in finding.history[was:now])
+    return "regressed" if closed or not first.is_open else "carried"
 
 
-def _history_length(finding: Finding, after: Pass, order: Mapping[str, int]) -> int:
-    """How long the history was after a pass: up to the last change by it, or else all that is not later."""
+def _history_length(finding: Finding, after: Pass, order: Mapping[PassId, int]) -> int:
+    """Return how long the history was after a pass: up to the last change by it, or else all that is not later."""
     own = [number for number, change in enumerate(finding.history, 1) if change.pass_id == after.id]
     if own:
         return own[-1]
     for number, change in enumerate(finding.history):
-        if change.at > after.started_at or order.get(change.pass_id, -1) > order[after.id]:
+        if change.at > after.started_at or order.get(PassId(change.pass_id), -1) > order[after.id]:
             return number
     return len(finding.history)
 
 
 def _state_at(finding: Finding, length: int) -> FindingState | None:
-    """The state after that much of the history; None before it was raised."""
+    """Return the state after that much of the history; None before it was raised."""
     return next((change.state for change in reversed(finding.history[:length]) if change.state), None)

@@ -1,73 +1,65 @@
 """The findings of one run: what its stages report goes into the ledger with them, and from there into files.
 
-A report is ingested when it is read, since that decides the status of its stage, and the result is kept for the commit.
-It is computed again only if something was recorded in between, or another process ran the stage. The files are written
-after the commit, and again when a run is resumed: what was lost with a process comes back from the ledger.
+While a stage runs, its answer is only read, to know whether it can be. When visits are concluded, all their answers are
+taken in once, as one pass. They are read again from what was recorded, so any process can do it, in the same way.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pipeline.engine.context import Append, Context, Delete, Hold, Operation, Set
-from pipeline.engine.outcome import Outcome, Status
-from pipeline.engine.ports import Assessment, Job, LedgerLine
+from pipeline.engine.outcome import Outcome, Status, StatusSource
+from pipeline.engine.ports import Assessment, Concluded, Conclusion, Job, LedgerLine
 from pipeline.engine.state import State
-from pipeline.findings.answers import drop_conflicting_rulings, fixer_events, read_answers, reviewer_events
-from pipeline.findings.events import Disposition, FieldsEdited, LedgerEvent, Pass, encode_event
+from pipeline.findings import reports, rulings
+from pipeline.findings.events import AnswerOwed, LedgerEvent, Look, Pass, encode_event
 from pipeline.findings.fix_prompt import chosen_section, fix_section
-from pipeline.findings.formats.view_edits import ViewEdits
 from pipeline.findings.git import (
     GitRefusedError,
     TreeSnapshots,
-    changed_names,
     files_changed,
-    is_tree,
+    keep_tree,
     pathspecs,
-    read_checkout,
-    review_end,
-    review_start,
+    round_moment,
 )
-from pipeline.findings.ingest import IngestResult, ingest, new_pass_id
-from pipeline.findings.known import (
-    considered_section,
-    findings_to_rule_on,
-    is_full_look,
-    known_section,
-)
-from pipeline.findings.ledger import Ledger, LedgerStore, hidden_items, open_findings
-from pipeline.findings.model import Answer, Finding, FindingId, Gate, ReportStatus, ReviewerReport
-from pipeline.findings.plugin import (
+from pipeline.findings.keys import (
+    KEPT,
     NOTHING_OPEN,
-    NOTHING_SAID,
     ReviewKey,
     count_reports,
     finding_ids,
-    found_key,
     is_asked_for_findings,
     is_reporting,
     report_operations,
+    said_nothing,
 )
-from pipeline.findings.reports import (
-    describe_faults,
-    plain_report,
-    read_report_again,
-    report_in_answers,
-    report_in_file,
-    reviewer_of,
-    with_failure,
+from pipeline.findings.known import considered_section, known_section
+from pipeline.findings.ledger import Ledger, LedgerStore, hidden_items, open_lines, open_of_run, passes_of
+from pipeline.findings.looks import (
+    Start,
+    Target,
+    is_mostly_new,
+    last_tree,
+    may_be_back,
+    others_of,
+    target_of,
+    to_rule_on,
 )
-from pipeline.findings.review_options import is_review_command, review_options
-from pipeline.findings.reviews import TREE_UNKNOWN, claims_to_verify, review_of
+from pipeline.findings.model import Finding, FindingId, FindingState, Gate, Report, ReportStatus, Said, Severity
+from pipeline.findings.places import follow_findings, follow_renames, former_names
+from pipeline.findings.review_options import ReviewOptions, review_options
+from pipeline.findings.reviews import review, review_id
 from pipeline.findings.rounds import stall_reason
-from pipeline.findings.verdicts import BLOCK, RECORD, TREE_CHANGED, Verdict, file_verdict, stage_status
+from pipeline.findings.taking import new_pass_id, take_in
+from pipeline.findings.verdicts import Verdict, counts
 from pipeline.findings.views import FILE, Views
 from pipeline.findings.views.record_store import Trust
+from pipeline.handlers.markers import read_markers
 from pipeline.language.model import (
     BaseStage,
     Lens,
@@ -75,39 +67,35 @@ from pipeline.language.model import (
     ToolStage,
     TriageStage,
     is_review,
-    is_structured_review,
-    may_write,
 )
+from pipeline.text import plural
 
-NOTES = "review.notes"  # the context key of what was put back in files, and what else is odd about them
 HOLD_REASON = "a finding endangers the whole system: a person has to look before anything is fixed"
-_MAX_NOTES = 20  # of one stage
+_WORSE = (Status.SUCCESS, Status.PARTIAL_SUCCESS, Status.RETRY, Status.FAIL)  # from best to worst
+_MAX_NOTES = 20  # of one conclusion
+
+Decisions = Callable[[str], list[LedgerEvent]]
+"""The events of what was decided at a visit, given the time."""
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewStart:
-    """What a review was given to look at."""
+class Heard:
+    """A visit that is concluded, with what it reported."""
 
-    at: float
-    head: str
-    branch: str
-    tree: str  # the files as they were; empty if git does not know
+    visited: Concluded
+    start: Start
+    report: Report | None
+    said: tuple[Said, ...] = ()  # of findings by their numbers
 
 
 @dataclass(slots=True)
-class _Visit:
-    """What is known of a visit until its stage is committed."""
+class _Added:
+    """What a conclusion adds to the run."""
 
-    start: ReviewStart | None = None  # unknown if an earlier process ran the stage
-    changed: bool | None = None  # whether the files changed since the start; None if not checked yet
-    paths: list[str] | None = None  # the files that a review looks at; None if unknown, or not asked for yet
-    answers: list[str] | None = None  # of a review
-    report: ReviewerReport | None = None
-    attempt: int = 0  # the one that the report is of
-    edits: ViewEdits | None = None  # of files that show findings; None until they are read
-    result: IngestResult | None = None  # of ingesting the report
-    basis: tuple[object, ...] = ()  # what the result depends on
-    decisions: Callable[[str], list[LedgerEvent]] = lambda _: []  # of a triage, once the time is known
+    events: list[LedgerEvent] = field(default_factory=list)
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    operations: list[Operation] = field(default_factory=list)
+    passed: Pass | None = None
 
 
 class RunFindings:
@@ -120,7 +108,7 @@ class RunFindings:
         environ: Mapping[str, str],
         now: Callable[[], float],
         snapshots: TreeSnapshots,
-        store: Path,  # where logs are, for what an earlier process ran
+        store: Path,  # where logs are
         trusted: Collection[str] = (),  # the commands that the user allows to take records
     ) -> None:
         self._ledgers = ledgers
@@ -130,353 +118,539 @@ class RunFindings:
         self._now = now
         self._store = store
         self._snapshots = snapshots
-        self._visits = defaultdict[tuple[str, int], _Visit](_Visit)  # by stage and number
-        self._pending: list[LedgerEvent] = []  # given to the engine, and not yet committed
-        self._passes: list[Pass] = []  # of this run, not yet shown
-        self._before_stage = (0, 0)  # how many of both there were before the last stage
-        self._last: Pass | None = None  # of this run
+        self._decisions: dict[tuple[str, int], Decisions] = {}  # of triage stages, by stage and visit
+        self._targets: dict[tuple[str, str], Target] = {}  # by base and tree
+        self._starts: dict[tuple[str, int, int], Start] = {}  # by stage, visit and attempt
         self._notes: list[str] = []  # what was put back in files, not yet recorded
+        self._passed: Pass | None = None  # concluded, and not yet shown
         self._stale = False  # whether the files are to be written
-        self._broken = False  # whether something in them is to be put back
 
     def ledger(self) -> Ledger:
-        """The ledger with what was given to the engine to be committed."""
-        return self._ledgers.ledger().extended(self._pending)
+        """Return all findings as of now."""
+        return self._ledgers.ledger()
 
-    def start_attempt(self, stage: BaseStage, visit: int, state: State) -> None:
-        """Note what a review or a tool is given to look at, before it does."""
-        if self._visits[stage.id, visit].edits is not None:  # by an earlier attempt: the files are read again
-            self._views = self._new_views()
-        self._visits[stage.id, visit] = _Visit(start=self._start(stage, visit, state, self._now()))
+    # --- what a stage is given ---------------------------------------------------------------------------------------
 
-    def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
-        """The assessment of a review by the findings in its answers; None if there are none that code can read."""
-        self._visits[job.stage.id, job.visit].answers = list(answers)
-        report = report_in_answers(job.stage, answers, job.directory)
-        said = read_answers("\n\n".join(answers))
-        return None if report is None else self._assess(job, report, said, final=len(answers) > 1)
+    def start(self, stage: BaseStage, visit: int, state: State) -> dict[str, Any]:
+        """Return what a review or a tool is given to look at, to be kept with its outcome."""
+        attempt = state.progress.attempt(stage.id)
+        taken = self._snapshots.take(state.directory, round_moment(state, attempt, "start"))
+        start = Start(self._now(), taken.head, taken.branch, taken.tree)
+        if is_review(stage):
+            target, ledger = self._target(state, taken.tree), self.ledger()
+            asked = tuple(one.id for one in self._asked(ledger, target, stage, state, taken.tree))
+            start = replace(start, since=self._since(ledger, target, stage, state, taken.tree), asked=asked)
+        self._starts[stage.id, visit, attempt] = start
+        return asdict(start)
 
-    def read_report(self, job: Job, report: Path) -> Assessment:
-        """The assessment of a tool by its report."""
-        assert isinstance(job.stage, ToolStage)  # noqa: S101 - only tools have reports
-        return self._assess(job, report_in_file(job.stage, report, job.directory), [], final=True)
+    def since(self, job: Job) -> str:
+        """Return the tree that a review has seen, if it is to be given only what changed since; else nothing."""
+        return self._start_of(job).since
 
-    def hold(self, stage: str, visit: int, decisions: Callable[[str], list[LedgerEvent]]) -> None:
-        """Keep what was decided at a visit until its stage is done: what gives the events, once the time is known."""
-        self._visits[stage, visit].decisions = decisions
+    def _since(self, ledger: Ledger, target: Target, stage: BaseStage, state: State, tree: str) -> str:
+        options = review_options(state)
+        seen = "" if options.whole or not tree else last_tree(ledger, reports.reviewer_of(stage), target)
+        within = pathspecs(options.paths)
+        if not seen or seen == tree:
+            return seen
+        new = is_mostly_new(state.directory, self._environ, options.base, seen, tree, within)
+        return "" if new and options.mode != "verify" else seen
 
-    def fix_prompt(self, context: Context, room: int, run: str) -> str:
-        """The open findings that reports refer to, for an agent, in at most `room` characters.
+    def _target(self, state: State, tree: str) -> Target:
+        options = review_options(state)
+        key = options.base, tree
+        if key not in self._targets:
+            target = target_of(_named(options, state), state.run_id, tree, state.directory, self._environ)
+            self._targets[key] = self._with_former_names(target, state)
+        return self._targets[key]
+
+    def _with_former_names(self, target: Target, state: State) -> Target:
+        """Return a target with the names under which open findings know its files."""
+        if target.paths is None:
+            return target
+        former = former_names(self.ledger(), target.paths, state.directory, self._environ)
+        return replace(target, paths=(*target.paths, *former))
+
+    def _asked(self, ledger: Ledger, target: Target, stage: BaseStage, state: State, tree: str) -> list[Finding]:
+        """Return the findings that a review is to rule on: open ones, and fixed ones that may be back."""
+        reviewer, present = reports.reviewer_of(stage), _reviewers_present(state)
+        back = may_be_back(ledger, target, tree, state.directory, self._environ)
+        own = [one for one in back if one.reviewer == reviewer or one.reviewer not in present]
+        return [*to_rule_on(ledger, target, reviewer, present, every=review_options(state).open), *own]
+
+    def known_section(self, job: Job, room: int) -> str:
+        """Return the findings that a review rules on by number, in `room` characters if their lines need no more."""
+        ledger, start = self.ledger(), self._start_of(job)
+        asked = [ledger.findings[FindingId(id)] for id in start.asked if id in ledger.findings]
+        target = self._target(job.state, start.tree)
+        others = others_of(ledger, target, {one.id for one in asked}) if target.mode != "verify" else []
+        verifies = target.mode == "verify"
+        asked, others = list(self._follow(asked, job)), list(self._follow(others, job))
+        return known_section(asked, others, room, delta=bool(start.since), verifies=verifies)
+
+    def considered_section(self, job: Job) -> str:
+        """Return the dismissed findings in the files of the change; in all files if those are unknown."""
+        target = self._target(job.state, self._start_of(job).tree)
+        now = _iso(self._now())
+        return considered_section(self.ledger(), target.paths, now, lambda found: self._follow(found, job))
+
+    def _follow(self, findings: Sequence[Finding], job: Job) -> tuple[Finding, ...]:
+        """Return findings in the files as they are called now."""
+        return follow_findings(findings, self.ledger(), job.directory, self._environ)
+
+    def _start_of(self, job: Job) -> Start:
+        """Return what was noted before the attempt."""
+        return self._starts[job.stage.id, job.visit, job.state.progress.attempt(job.stage.id)]
+
+    def fix_prompt(self, job: Job, room: int) -> str:
+        """Return the open findings that reports refer to, for an agent, in at most `room` characters.
 
         After a triage these are the findings that were chosen, by whichever reviewer.
         """
-        ledger = self.ledger()
-        known = (FindingId(id) for id in finding_ids(context) if id in ledger.findings)
-        wanted = {ledger.leader(id) for id in known}  # a person may have merged what was reported
-        left = open_findings(ledger)
+        ledger, context, run = self.ledger(), job.context, job.run_id
+        known = [ledger.findings[FindingId(id)] for id in finding_ids(context) if id in ledger.findings]
+        wanted = {finding.line for finding in known}
+        left = follow_renames(open_lines(ledger), ledger, job.directory, self._environ)
         if ReviewKey.CHOSEN in context:
-            own = (one for one in open_findings(ledger, run) if one.failing_stage)
-            wanted |= {one.id for one in own if count_reports(context, one.failing_stage)}
-            return chosen_section(left, context, wanted, room, ledger.members)
-        found = [finding for finding in left if finding.id in wanted]
-        return fix_section(found, room, ledger.members, filtered=len(hidden_items(ledger, run)))
+            own = (one for one in open_of_run(ledger, run) if one.failing_stage)
+            wanted |= {one.line for one in own if count_reports(context, one.failing_stage)}
+            return chosen_section(left, context, wanted, room)
+        found = [line for line in left if line.id in wanted]
+        return fix_section(found, room, filtered=len(hidden_items(ledger, run)))
 
-    def known_section(self, stage: BaseStage, visit: int, state: State, room: int) -> str:
-        """The findings that a review rules on by number, in `room` characters if their lines need no more."""
-        ledger = self.ledger()
-        own, others = self._findings_to_rule_on(ledger, stage, visit, state)
-        if verifies := review_options(state).mode == "verify":
-            own, others = claims_to_verify(ledger), []
-        return known_section(own, others, room, ledger.members, full_look=is_full_look(visit), verifies=verifies)
+    # --- reading, which decides only whether an answer can be read ---------------------------------------------------
 
-    def _findings_to_rule_on(
-        self, ledger: Ledger, stage: BaseStage, visit: int, state: State
-    ) -> tuple[list[Finding], list[Finding]]:
-        """Those of the run; `awf review` also gives what earlier reviews found in the change."""
-        earlier = is_review_command(state.options) and review_options(state).mode != "verify"
-        paths = self._changed_paths(stage, visit, state) if earlier else None
-        return findings_to_rule_on(ledger, state.run_id, reviewer_of(stage), paths or ())
-
-    def considered_section(self, stage: BaseStage, visit: int, state: State) -> str:
-        """The dismissed findings in the files that a review is about to look at; in all files if those are unknown."""
-        return considered_section(self.ledger(), self._changed_paths(stage, visit, state), _iso(self._now()))
-
-    def _changed_paths(self, stage: BaseStage, visit: int, state: State) -> list[str] | None:
-        """The files that a review is about to look at; None if git does not know."""
-        options, data = review_options(state), self._visits[stage.id, visit]
-        new = state.workspace.commit if state.workspace else data.start.tree if data.start else ""
-        if data.paths is None and is_tree(options.base) and is_tree(new):
-            with suppress(GitRefusedError):
-                within = pathspecs(options.paths)
-                data.paths = changed_names(_directory(state), self._environ, options.base, new, within)
-        return data.paths
-
-    def after_branch(self, stage: BaseStage, visit: int) -> Iterator[Operation]:
-        """What is recorded with a branch: what it was given to look at, and what it answered."""
-        data = self._visits[stage.id, visit]
-        if data.start:
-            kept = {"start": asdict(data.start), "changed": data.changed, "answers": data.answers or []}
-            yield Set(found_key(stage.id), kept)
-
-    def after_stage(
-        self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
-    ) -> Iterator[Operation | LedgerLine]:
-        """Reports for the context, events for the ledger, and the verdict if there is a new one.
-
-        What was edited, answered and decided comes before what was found: a pass is matched against all of it.
-        """
-        self._before_stage = len(self._pending), len(self._passes)
-        data = self._visits[stage.id, visit]
-        if (kept := context.get(found_key(stage.id))) and data.start is None:  # recorded by an earlier process
-            data.start, data.changed, data.answers = ReviewStart(**kept["start"]), kept.get("changed"), kept["answers"]
-        said = read_answers(outcome.response) if isinstance(stage, LlmStage) and outcome.failure is None else []
-        report = self._final_report(stage, outcome, state, data)
-        plain = None if report else plain_report(stage, state.workflow.name, outcome, self.ledger())
-        result = data.result if report is data.report and data.basis == self._basis(said) else None
-        if data.edits is None and isinstance(stage, LlmStage | ToolStage):
-            data.edits = self._read_edits(at, f"stage:{stage.id}")
-
-        yield from self._record_edits(data.edits or ViewEdits())
-        if result is None and (found := report or plain):
-            result = self._ingest(stage, visit, state, found, said, at)
-        elif result is None:
-            yield from self._record(self._answer_events(stage, visit, state, said, at, self.ledger(), frozenset()))
-        yield from self._record(data.decisions(_iso(at)))
-        if result:
-            yield from self._record(result.events)
-            self._last = result.passed
-            self._passes.append(result.passed)
-
-        answered = result if report else None
-        ids = tuple(finding.id for finding in answered.findings) if answered else ()
-        yield from report_operations(stage, visit, outcome, context, at, ids)
-        yield from self._verdict(answered) if answered else _withdraw_verdict(stage, outcome, context)
-        yield from self._stall_signal(state, context) if answered and state.workflow.loops else ()
-        yield from _release_choice(stage, outcome, context)
-        yield from self._count(state, context) if len(self._pending) > self._before_stage[0] else ()
-        yield from self._take_notes(stage, visit, context, at)
-        del self._visits[stage.id, visit]
-        if found_key(stage.id) in context:
-            yield Delete(found_key(stage.id))
-
-    def after_commit(self) -> None:
-        """Write the files, now that what they show is recorded."""
-        self._pending.clear()
-        if not (self._stale or self._broken):
-            return
-        ledger, at = self._ledgers.ledger(), _iso(self._now())
-        last = self._last or ledger.last
-        earlier = [one for one in self._passes if one is not last]
-        problems = [text for one in earlier for text in self._views.record_pass(ledger, one)]
-        if self._stale and last:
-            problems += self._views.write(ledger, last, last.started_at).problems
-        else:
-            problems += self._views.restore(ledger, at)
-        self._notes += problems
-        self._passes, self._stale, self._broken = [], False, False
-
-    def forget(self) -> None:
-        """Take back what the last stage gave to the engine, since it will not be committed."""
-        pending, passes = self._before_stage
-        del self._pending[pending:], self._passes[passes:]
-        self._visits.clear()
-        self._views = self._new_views()  # what was edited in the files is read again
-
-    def on_resume(self, run_id: str) -> None:
-        """Read what was edited while nothing ran, and repair what a crash left of the run's files."""
-        edits = self._read_edits(self._now(), FILE)
-        self._record_edits(edits)
-        self._ledgers.append(edits.all)
-        self._passes = [one for one in self._ledgers.ledger().passes.values() if one.run == run_id]
-        self._last = self._passes[-1] if self._passes else None
-        self._stale = self._stale or bool(self._passes)
-        self.after_commit()
-
-    def _assess(self, job: Job, report: ReviewerReport, said: list[Answer], *, final: bool) -> Assessment:
-        """The assessment of a report. A problem is worth asking again about; what is `final` is taken as it is."""
-        problem = describe_faults(report)
-        if report.status is ReportStatus.MALFORMED or (problem and not final):
+    def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
+        """Return whether a review's answers can be read, and what else it is asked; None if they are in words only."""
+        report = reports.report_of_review(job.stage, answers, job.directory)
+        if report is None:  # its own words decide, but it rules on what it was given
+            words = Report(reports.reviewer_of(job.stage), ReportStatus.EMPTY)
+            wish = self._missing_rulings(job, words, answers) if self.is_asked(job) else ""
+            return reports.assess_words(answers[-1], wish, again=len(answers) > 1)
+        paths = self._target(job.state, self._start_of(job).tree).paths
+        doubt = report.doubt or reports.names_no_file(report, paths)
+        problem = reports.problem_of(report) or doubt
+        asked_again = len(answers) > 1
+        # What cannot be read after that is kept as it is, and blocks; an empty list in doubt is no answer.
+        if problem and (report.status is ReportStatus.MALFORMED or doubt or not asked_again):
             return Assessment(problem=problem)
-        data = self._visits[job.stage.id, job.visit]
-        data.report, data.attempt, data.basis = report, job.attempt, self._basis(said)
-        if data.edits is not None:  # with an earlier answer: the files are read again
-            self._views = self._new_views()
-        data.edits = self._read_edits(self._now(), f"stage:{job.stage.id}")
-        data.result = self._ingest(job.stage, job.visit, job.state, report, said, self._now(), data.edits.all)
-        return assess(data.result)
+        wishes = (reports.wish_of(report), self._missing_rulings(job, report, answers), self._missing_verdict(report))
+        wish = "\n\n".join(filter(None, wishes))
+        return Assessment(Status.SUCCESS, _count_items(report), wish=wish)
 
-    def _basis(self, said: list[Answer]) -> tuple[object, ...]:
-        """What the result of a report depends on: the answers beside it, and all that is recorded."""
-        self._ledgers.ledger()
-        return said, self._ledgers.lines, len(self._pending)
+    def is_asked(self, job: Job) -> bool:
+        """Return whether a review was given findings to rule on."""
+        key = job.stage.id, job.visit, job.state.progress.attempt(job.stage.id)
+        return key in self._starts and bool(self._starts[key].asked)
 
-    def _final_report(self, stage: BaseStage, outcome: Outcome, state: State, data: _Visit) -> ReviewerReport | None:
-        """What the last attempt reported; an earlier process may have run it."""
-        found = data.report if data.attempt == state.progress.attempt(stage.id) else None
-        found = found or read_report_again(stage, outcome, data.answers, _directory(state), self._store)
-        if found and outcome.status is Status.ERROR:  # what it found is kept, and its review is incomplete
-            return replace(found, status=ReportStatus.MALFORMED, problem=outcome.reason)
-        return with_failure(found, outcome) if found else None
+    def read_report(self, job: Job, report: Path) -> Assessment:
+        """Return whether the report of a tool can be read."""
+        assert isinstance(job.stage, ToolStage)  # noqa: S101 - only tools have reports
+        found = reports.report_of_tool(job.stage, report, job.directory)
+        problem = found.problem if found.status is ReportStatus.MALFORMED else ""
+        return Assessment(problem=problem) if problem else Assessment(Status.SUCCESS, _count_items(found))
 
-    def _ingest(
-        self,
-        stage: BaseStage,
-        visit: int,
-        state: State,
-        report: ReviewerReport,
-        said: list[Answer],
-        at: float,
-        edits: Sequence[LedgerEvent] = (),
-    ) -> IngestResult:
-        """The pass of a report, with the answers of the same review about known findings."""
-        root, data = _directory(state), self._visits[stage.id, visit]
-        if data.changed is None:
-            data.changed = data.start is not None and self._have_files_changed(stage, visit, state, data.start)
-        start = data.start or self._start(stage, visit, state, at)
-        ledger, options = self.ledger().extended(edits), review_options(state)
-        unknown = not start.tree and not state.workspace  # git could not tell what is not committed
-        known = self._findings_to_rule_on(ledger, stage, visit, state)[0] if is_review(stage) else []
-        asked = [one.id for one in known if not one.failing_stage]  # it takes its own failure back by passing
-        passed = Pass(
-            id=new_pass_id(ledger, int(start.at), start.head),
+    def _missing_verdict(self, report: Report) -> str:
+        """Return a request for the verdict of a reviewer that rejected the change and does not say so again."""
+        rejection = self.ledger().rejections.get(report.reviewer)
+        if rejection is None or report.verdict:
+            return ""
+        reason = rejection.argument or "no reason given"
+        return f"You rejected this change: {reason}. Give your `verdict` on it: SHIP, SHIP-WITH-TICKETS or BLOCK."
+
+    def _missing_rulings(self, job: Job, report: Report, answers: Sequence[str]) -> str:
+        """Return a request for rulings that are missing, and for those that nothing can have changed."""
+        ledger, start = self.ledger(), self._start_of(job)
+        said = {one.number: one.word for one in (*report.rulings, *rulings.read_said("\n\n".join(answers)))}
+        named = {draft.title for draft in report.drafts}
+        asked = [ledger.findings[FindingId(id)] for id in start.asked if id in ledger.findings]
+        if not report.format:  # in words: its status rules on its own failure
+            asked = [one for one in asked if one.failing_stage != job.stage.id]
+        missing = [one for one in asked if one.number not in said and one.title not in named]
+        void = [one for one in asked if said.get(one.number) == "fixed" and _is_unchanged(one, ledger, start.tree)]
+        requests = []
+        if missing:
+            requests.append(f"You did not rule on {_numbers(missing)}. Rule on each by its number.")
+        if void:
+            requests.append(
+                f"You call {_numbers(void)} fixed, but no file has changed since it was reported. Look again, and rule"
+                " `not fixed`, or `withdrawn` with a reason if it was wrong."
+            )
+        return "\n".join(requests)
+
+    def objection(self, run: str) -> str:
+        """Return why nobody but a person may approve what a run has done; empty if nothing is against it."""
+        ledger = self.ledger()
+        own = passes_of(ledger, run)
+        known = review(ledger, own[-1] if own else None)
+        blocked = known.verdict.rank >= Verdict.FAIL.rank or not known.complete
+        return known.headline if blocked else ""
+
+    # --- concluding visits -------------------------------------------------------------------------------------------
+
+    def hold(self, stage: str, visit: int, decisions: Decisions) -> None:
+        """Keep what was decided at a visit until it is concluded."""
+        self._decisions[stage, visit] = decisions
+
+    def conclude(self, visits: Sequence[Concluded], context: Context, state: State, at: float) -> Conclusion:
+        """Take in what visits reported, together, and say what that makes of them."""
+        heard = [self._hear(one, state, at) for one in visits]
+        if len(heard) == 1 and heard[0].visited.outcome.status is Status.ERROR:
+            return self._conclude_error(heard[0], state, at)
+        added = _Added()
+        self._add_edits(added, visits, at)
+        self._add_claims(added, heard, state, at)
+        self._add_decisions(added, visits, at)
+        self._add_pass(added, heard, state, at)
+        ledger = self.ledger().extended(added.events)
+        self._add_outcomes(added, heard, ledger)
+        self._add_reports(added, heard, context, ledger, at)
+        self._add_signals(added, heard, state, context, ledger)
+        self._add_notes(added, visits[0], context, at)
+        self._stale = self._stale or bool(added.events)
+        for one in visits:
+            self._starts = {key: start for key, start in self._starts.items() if key[:2] != (one.stage.id, one.visit)}
+        self._passed = added.passed or self._passed
+        return Conclusion(added.outcomes, added.operations, [LedgerLine(encode_event(one)) for one in added.events])
+
+    def _conclude_error(self, heard: Heard, state: State, at: float) -> Conclusion:
+        """Record that an answer is owed, after what the visit listed before it failed."""
+        added = _Added()
+        if heard.report is not None and heard.report.drafts:
+            self._add_pass(added, [heard], state, at)
+        added.events += _owed(heard, state, at)
+        self._stale = self._stale or bool(added.events)
+        self._passed = added.passed or self._passed
+        return Conclusion(lines=[LedgerLine(encode_event(one)) for one in added.events])
+
+    def _hear(self, visited: Concluded, state: State, at: float) -> Heard:
+        """Return what a visit reported, read from what was recorded with it."""
+        stage, _, outcome = visited
+        start = Start.of(outcome.kept.get(KEPT), at)
+        said: tuple[Said, ...] = ()
+        if isinstance(stage, LlmStage) and outcome.failure is None:
+            said = tuple(rulings.read_said("\n\n".join(outcome.answers) or outcome.response))
+        report = self._report_of(stage, outcome, state)
+        if report is None:
+            return Heard(visited, start, None, said)
+        report = replace(
+            report,
+            stage=stage.id,
+            tool=isinstance(stage, ToolStage),
+            lens=_lens(stage),
+            drafts=tuple(replace(draft, stage=stage.id, lens=_lens(stage)) for draft in report.drafts),
+            rulings=(*report.rulings, *said) if is_review(stage) else (),
+            since=start.since,
+            asked=tuple(map(FindingId, start.asked)),
+        )
+        return Heard(visited, start, report, said)
+
+    def _report_of(self, stage: BaseStage, outcome: Outcome, state: State) -> Report | None:
+        """Return what a review or tool reported; its success or failure if it gave nothing else."""
+        if not is_reporting(stage):
+            return None
+        found: Report | None = None
+        failed = reports.report_of_failure(stage, state.workflow.name, outcome)
+        if isinstance(stage, LlmStage):
+            answers = (*state.progress.said.get(stage.id, ()), *(outcome.answers or (outcome.response,)))
+            found = reports.report_of_review(stage, answers, state.directory)
+            if outcome.failure is not None and failed and found and found.status is not ReportStatus.MALFORMED:
+                return reports.with_drafts(failed, found.drafts)  # what it lists is not lost, whatever came after
+        elif isinstance(stage, ToolStage) and is_asked_for_findings(stage):
+            file = reports.logged_report(outcome, self._store)
+            found = reports.report_of_tool(stage, file, state.directory) if file else None
+        if found is None or found.status is ReportStatus.MALFORMED:
+            return _unreadable_now(stage) if _was_read(stage, outcome) else failed
+        return reports.with_failure(found, outcome)
+
+    def _add_edits(self, added: _Added, visits: Sequence[Concluded], at: float) -> None:
+        """What was changed in the files that show findings comes before what was found."""
+        works = any(isinstance(one.stage, LlmStage | ToolStage) for one in visits)
+        if not works or not self._views.exist:
+            return
+        edits = self._views.read_edits(self.ledger(), _iso(at), f"stage:{visits[0].stage.id}")
+        added.events += edits.events
+        self._notes += edits.problems
+        self._stale = self._stale or bool(edits.problems)
+
+    def _add_claims(self, added: _Added, heard: Sequence[Heard], state: State, at: float) -> None:
+        """What a fixer says of findings is a claim."""
+        for one in heard:
+            stage = one.visited.stage
+            if one.said and isinstance(stage, LlmStage) and not is_review(stage):
+                ledger = self.ledger().extended(added.events)
+                added.events += rulings.claims(one.said, ledger, who=stage.id, run=state.run_id, at=_iso(at))
+
+    def _add_decisions(self, added: _Added, visits: Sequence[Concluded], at: float) -> None:
+        for one in visits:
+            decided = self._decisions.pop((one.stage.id, one.visit), None)
+            if decided:
+                added.events += decided(_iso(at))
+
+    def _add_pass(self, added: _Added, heard: Sequence[Heard], state: State, at: float) -> None:
+        """Take in everything that reviews and tools reported, as one pass."""
+        ledger = self.ledger().extended(added.events)
+        reported = [one for one in heard if one.report is not None]
+        if not any(_is_worth_a_pass(one, ledger) for one in reported):
+            return
+        start = min((one.start for one in reported), key=lambda start: start.at)
+        passed = self._new_pass(ledger, [one.start for one in reported], start, state)
+        found = [one.report for one in reported if one.report is not None]
+        taken = take_in(found, ledger, passed, state.directory, self._environ, _iso(at), _reviewers_present(state))
+        added.events += taken.events
+        added.passed = taken.passed
+        if passed.tree:
+            keep_tree(state.directory, self._environ, passed.id, passed.tree)
+
+    def _new_pass(self, ledger: Ledger, starts: Sequence[Start], start: Start, state: State) -> Pass:
+        options, cursor = _named(review_options(state), state), state.cursor
+        if not start.tree:  # nothing was noted for a tool that reports in words
+            taken = self._snapshots.take(state.directory, round_moment(state, 0, "end"))
+            start = replace(start, head=taken.head, branch=taken.branch, tree=taken.tree)
+        trees = {one.tree for one in starts if one.tree}
+        changed = len(trees) > 1 or (bool(start.tree) and self._have_files_changed(state, start.tree))
+        own = passes_of(ledger, state.run_id)
+        number = own[-1].round if own else 1
+        if own and any(one.stage == cursor.stage and one.visit != cursor.visit for one in own if one.round == number):
+            number += 1
+        id = new_pass_id(ledger, int(start.at), start.head)
+        return Pass(
+            id=id,
             started_at=_iso(start.at),
-            head=start.head,
-            tree="" if state.workspace else start.tree,
+            review=review_id(ledger, id, state.run_id, number, options.mode),
+            task=options.task,
             branch=start.branch,
             base=options.base,
-            task=options.task,
+            head=start.head,
+            tree=start.tree,
+            changed=changed,
+            round=number,
             caller=options.caller,
             mode=options.mode,
             scope=options.scope,
             target=options.target or start.branch or start.head[:12],
-            round=visit,
+            required=options.required,
+            paths=self._target(state, start.tree).paths if start.tree else None,
+            unshown=self._target(state, start.tree).unshown if start.tree else (),
             run=state.run_id,
-            stage=stage.id,
-            visit=visit,
-            lens=str(_lens(stage)),
-            full_review=_full_review(state),
-            coded=sum(state.visits.get(one.id, 0) for one in state.workflow.stages if _writes_code(one)),
-            ext=({RECORD: {TREE_CHANGED: True}} if data.changed else {}) | ({TREE_UNKNOWN: True} if unknown else {}),
+            stage=cursor.stage,
+            visit=cursor.visit,
         )
-        findings = tuple(replace(finding, lens=_lens(stage)) for finding in report.findings)
-        report = replace(report, findings=findings)
-        if isinstance(stage, LlmStage) and options.paths and report.covered is None:
-            report = replace(report, covered=options.paths)  # it was given no more; a tool looks at everything
-        respond = partial(self._answer_events, stage, visit, state, [*said, *report.rulings], at, pass_id=passed.id)
-        return ingest([report], ledger, passed, root, self._environ, _iso(at), respond, asked)
 
-    def _answer_events(
-        self,
-        stage: BaseStage,
-        visit: int,
-        state: State,
-        said: list[Answer],
-        at: float,
-        ledger: Ledger,
-        reported: frozenset[str],
-        pass_id: str = "",
-    ) -> Iterator[LedgerEvent]:
-        """What a stage says of findings by their numbers. A review that reports one cannot call it fixed."""
-        given: dict[str, Any] = {"run": state.run_id, "round": visit, "at": _iso(at)}
-        if not is_review(stage):
-            return fixer_events(said, ledger, by=stage.id, **given)
-        said = drop_conflicting_rulings(said, ledger, reported)
-        verifies = review_options(state).mode == "verify"
-        return reviewer_events(said, ledger, by=reviewer_of(stage), pass_id=pass_id, verifies=verifies, **given)
-
-    def _start(self, stage: BaseStage, visit: int, state: State, at: float) -> ReviewStart:
-        if not is_asked_for_findings(stage):  # its failure is recognised by its name
-            checkout = read_checkout(_directory(state), self._environ)
-            return ReviewStart(at, checkout.head, checkout.branch, "")
-        # Without a tree findings are recognised by their text.
-        taken = self._snapshots.take(_directory(state), review_start(stage.id, visit, state))
-        return ReviewStart(at, taken.head, taken.branch, taken.tree)
-
-    def _have_files_changed(self, stage: BaseStage, visit: int, state: State, start: ReviewStart) -> bool:
-        """Whether files changed since a stage began. New files of a tool, such as its report, do not count."""
-        if not start.tree:
-            return False
+    def _have_files_changed(self, state: State, tree: str) -> bool:
+        """Return whether files changed since a round began. New files, such as a tool's report, do not count."""
         try:
-            root = _directory(state)
-            tree = self._snapshots.tree(root, moment=review_end(stage.id, visit, state))
-            added = isinstance(stage, LlmStage)
-            return tree != start.tree and (added or files_changed(root, self._environ, start.tree, tree))
+            now = self._snapshots.tree(state.directory, moment=round_moment(state, 0, "end"))
+            return now != tree and files_changed(state.directory, self._environ, tree, now)
         except GitRefusedError:  # unknown counts as changed
             return True
 
-    def _record(self, events: Iterable[LedgerEvent]) -> list[LedgerLine]:
-        """Lines for the ledger, which count from now on."""
-        added = list(events)
-        self._pending += added
-        notes = (isinstance(event, FieldsEdited) and not event.changes for event in added)  # which no file shows
-        self._stale = self._stale or not all(notes)
-        return [LedgerLine(encode_event(event)) for event in added]
+    def _add_outcomes(self, added: _Added, heard: Sequence[Heard], ledger: Ledger) -> None:
+        """The status of a review or tool is that of its own open findings: nobody's silence makes it pass."""
+        if added.passed is None:
+            return
+        looks = {look.stage: look for look in added.passed.coverage.looks}
+        for one in heard:
+            if one.report is None:
+                continue
+            own = _own_open(one.report, added.passed, ledger)
+            if one.report.format == reports.PLAIN and all(finding.failing_stage for finding in own):
+                continue  # its status is its own
+            outcome = _amended(one.visited.outcome, looks.get(one.visited.stage.id), own)
+            if isinstance(one.visited.stage, LlmStage):
+                outcome = _with_contradiction(outcome, one.visited.outcome)
+            added.outcomes[one.visited.stage.id] = outcome
 
-    def _read_edits(self, at: float, by: str) -> ViewEdits:
-        """What was changed in the files that show findings."""
-        return self._views.read_edits(self.ledger(), _iso(at), by) if self._views.exist else ViewEdits()
+    def _add_reports(self, added: _Added, heard: Sequence[Heard], context: Context, ledger: Ledger, at: float) -> None:
+        """Append to the reports of the run what failed, and clear those of a stage that passed."""
+        for one in heard:
+            stage, visit, outcome = one.visited
+            outcome = added.outcomes.get(stage.id, outcome)
+            ids: list[FindingId] = []
+            in_words = one.report is not None and one.report.format == reports.PLAIN
+            if one.report is not None and added.passed:
+                own = _own_open(one.report, added.passed, ledger)
+                ids = [finding.id for finding in own if not (in_words and finding.failing_stage)]
+            added.operations += report_operations(stage, visit, outcome, context, at, ids, in_words=in_words)
 
-    def _record_edits(self, edits: ViewEdits) -> list[LedgerLine]:
-        self._notes += edits.problems
-        self._broken = self._broken or bool(edits.problems)
-        return self._record(edits.all)
+    def _add_signals(
+        self, added: _Added, heard: Sequence[Heard], state: State, context: Context, ledger: Ledger
+    ) -> None:
+        """What conditions read: the verdict, how much is open, whether another round would help, what was chosen."""
+        if added.passed:
+            known = review(ledger, added.passed)
+            added.operations.append(Set(ReviewKey.VERDICT, str(known.verdict)))
+            reported = [ledger.findings[FindingId(id)] for id in added.passed.finding_ids]
+            if any(map(_endangers_the_system, reported)):
+                added.operations.append(Hold(HOLD_REASON))
+            elif left := [finding for finding in reported if _is_left_to_a_person(finding)]:
+                added.operations.append(Hold(f"{_numbers(left)} fails the change, and is for a person to decide"))
+            if state.workflow.loops:
+                added.operations += _stall_signal(ledger, state, context)
+        elif any(said_nothing(one.visited) for one in heard):
+            added.operations.append(Set(ReviewKey.VERDICT, str(Verdict.FAIL)))
+        for one in heard:
+            added.operations += _release_choice(one.visited.stage, one.visited.outcome, context)
+        if added.events:
+            added.operations += _count(ledger, state, context)
 
-    def _take_notes(self, stage: BaseStage, visit: int, context: Context, at: float) -> Iterator[Operation]:
+    def _add_notes(self, added: _Added, visited: Concluded, context: Context, at: float) -> None:
         """What was put back in files, for people and for later agents: once in a run, whichever process noted it."""
-        recorded = [one.get("note") for one in context.list_at(NOTES) if isinstance(one, dict)]
+        recorded = [one.get("note") for one in context.list_at(ReviewKey.NOTES) if isinstance(one, dict)]
         notes, self._notes = [text for text in dict.fromkeys(self._notes) if text not in recorded], []
-        if more := notes[_MAX_NOTES:]:
-            notes = [*notes[:_MAX_NOTES], f"and {len(more)} more"]
-        for text in notes:
-            yield Append(NOTES, {"stage": stage.id, "visit": visit, "at": _iso(at), "note": text})
+        more = len(notes) - _MAX_NOTES
+        if more > 0:
+            notes = [*notes[:_MAX_NOTES], f"and {more} more"]
+        about = {"stage": visited.stage.id, "visit": visited.visit, "at": _iso(at)}
+        added.operations += [Append(ReviewKey.NOTES, {**about, "note": text}) for text in notes]
 
-    def _verdict(self, result: IngestResult) -> Iterator[Operation]:
-        ledger = self.ledger()
-        yield Set(ReviewKey.VERDICT, str(review_of(ledger, result.passed).verdicts.after_verification))
-        seen = set(result.passed.finding_ids)
-        found = [finding for finding in ledger if finding.id in seen and finding.state.needs_attention]
-        if file_verdict([finding for finding in found if not finding.pre_existing]) is Verdict.ABORT:
-            yield Hold(HOLD_REASON)
+    # --- files -------------------------------------------------------------------------------------------------------
 
-    def _count(self, state: State, context: Context) -> Iterator[Operation]:
-        """How many findings of this run are open, and how many each stage wants to be fixed, if that changed."""
-        found = open_findings(self.ledger(), state.run_id)
-        wanted = [finding for finding in found if finding.fixable]
-        stages = Counter(
-            stage for finding in wanted for stage in {vote.stage for vote in finding.votes if vote.run == state.run_id}
-        )
-        counts = {"open": len(found), "to_be_fixed": len(wanted), "stages": dict(sorted(stages.items()))}
-        if counts != context.get(ReviewKey.OPEN, NOTHING_OPEN):
-            yield Set(ReviewKey.OPEN, counts)
+    def after_commit(self) -> None:
+        """Write the files, now that what they show is recorded."""
+        if not self._stale:
+            return
+        self._notes += self._views.write(self.ledger(), self._passed).problems
+        self._passed, self._stale = None, False
 
-    def _stall_signal(self, state: State, context: Context) -> Iterator[Operation]:
-        """Why another round would not help, if that changed."""
-        if why := stall_reason(self.ledger(), state.run_id):
-            yield Set(ReviewKey.STALLED, why)
-        elif ReviewKey.STALLED in context:
-            yield Delete(ReviewKey.STALLED)
+    def forget(self) -> None:
+        """Take back what a conclusion prepared, since it will not be committed."""
+        self._decisions.clear()
+        self._passed, self._stale = None, False
+        self._views = self._new_views()  # what was edited in the files is read again
+
+    def on_resume(self, run_id: str) -> None:
+        """Read what was edited while nothing ran, and repair what a crash left of the run's files."""
+        self._notes += self._views.look(self._ledgers, _iso(self._now()), FILE).problems
+        own = passes_of(self.ledger(), run_id)
+        self._passed = own[-1] if own else None
+        self._stale = self._stale or bool(own)
+        self.after_commit()
 
 
-def assess(result: IngestResult) -> Assessment:
-    """The status of a stage by what it found. One item that cannot be read fails it, and so does a BLOCK.
+def _was_read(stage: BaseStage, outcome: Outcome) -> bool:
+    """Return whether the answer or the report of a visit could be read when it was given."""
+    if outcome.status is Status.ERROR or outcome.failure is not None:
+        return False
+    by_tool = isinstance(stage, ToolStage) and is_asked_for_findings(stage)
+    return by_tool or outcome.source is StatusSource.STRUCTURED
 
-    Advice, what is left to people, and what existed before fail no review.
+
+def _unreadable_now(stage: BaseStage) -> Report:
+    """Return the report of an answer that could be read when it was given, and cannot be read as it was recorded."""
+    problem = "what was read cannot be read again"
+    return Report(reports.reviewer_of(stage), ReportStatus.MALFORMED, problem=problem)
+
+
+def _owed(heard: Heard, state: State, at: float) -> Iterator[AnswerOwed]:
+    """Yield that a reviewer or tool owes an answer."""
+    stage, _, outcome = heard.visited
+    report = reports.report_of_failure(stage, state.workflow.name, outcome)
+    if report is None or report.status.answered:
+        return
+    look = Look(
+        reviewer=report.reviewer,
+        status=report.status,
+        problem=report.problem,
+        stage=stage.id,
+        lens=_lens(stage),
+        tool=isinstance(stage, ToolStage),
+    )
+    yield AnswerOwed(at=_iso(at), look=look, run=state.run_id, required=review_options(state).required)
+
+
+def _is_worth_a_pass(heard: Heard, ledger: Ledger) -> bool:
+    """Return whether a visit says something: most tools and reviews in words that pass have nothing to say.
+
+    A look at a known tree is remembered, so that the next one costs what changed.
     """
-    counting = [finding for finding in result.findings if finding.fixable]
-    unread = [item for item in result.passed.entries if item.disposition is Disposition.REJECTED]
-    rejections = [said for said in result.passed.reviewer_verdicts if said.verdict == BLOCK]
-    failed = unread or rejections or not result.passed.coverage.complete
-    reasons = [f"{said.reviewer} rejects the change: {said.argument or 'no reason given'}" for said in rejections]
+    report = heard.report
+    if report is None:
+        return False
+    if report.format != reports.PLAIN or report.drafts or (heard.start.tree and is_review(heard.visited.stage)):
+        return True
+    own = report.reviewer
+    return own in ledger.owed or any(one.reviewer == own and one.state.is_open for one in ledger.findings.values())
+
+
+def _own_open(report: Report, passed: Pass, ledger: Ledger) -> list[Finding]:
+    """Return the open findings that a reviewer stands for: its own of this pass, and those that it was asked about."""
+    found = {FindingId(id): ledger.findings[FindingId(id)] for id in (*passed.finding_ids, *report.asked)}
+    return [
+        finding
+        for finding in found.values()
+        if finding.state.is_open and (finding.reviewer == report.reviewer or finding.id in report.asked)
+    ]
+
+
+def _amended(outcome: Outcome, look: Look | None, own: Sequence[Finding]) -> Outcome:
+    """Return the outcome of a review or tool by its open findings; one that its command failed stays failed."""
+    counting = [finding for finding in own if finding.fixable]
+    unsure = [finding for finding in own if finding.unreadable]
+    status, reasons = Status.SUCCESS, list[str]()
+    if look and look.verdict == "BLOCK":
+        status = Status.FAIL
+        reasons.append(f"{look.reviewer} rejects the change: {look.argument or 'no reason given'}")
     if counting:
-        must, first = sum(finding.gate.value is Gate.MUST for finding in counting), counting[0]
+        must = [finding for finding in counting if finding.gate is Gate.MUST]
+        status = Status.FAIL if must or status is Status.FAIL else Status.PARTIAL_SUCCESS
+        first = min(counting, key=lambda finding: (finding.severity.rank, finding.number))
         where = f" ({first.location.path_line})" if first.location and first.location.start else ""
-        reasons.append(f"{must} to be fixed, {len(counting) - must} suggested; first: {first.title}{where}")
-    if others := len(result.findings) - len(counting):
-        reasons.append(f"{others} not to be changed: advice, older than the change, or for a person to decide")
-    if unread:
-        one = unread[0]
-        reasons.append(f"{len(unread)} could not be used; {one.input_id} {one.title!r}: {one.reason}")
-    return Assessment(Status.FAIL if failed else stage_status(counting), "; ".join(reasons))
+        reasons.append(f"{len(must)} to be fixed, {len(counting) - len(must)} suggested; first: {first.title}{where}")
+    if len(own) > len(counting):
+        left = len(own) - len(counting)
+        reasons.append(f"{left} not to be changed: advice, older than the change, or for a person to decide")
+    if unsure or (look and not look.status.answered):
+        status = Status.FAIL
+        reasons.append(look.problem if look and look.problem else f"{len(unsure)} could not be used")
+    if look and look.unruled:
+        reasons.append(f"did not rule on {', '.join(f'#{number}' for number in look.unruled)}")
+    if _WORSE.index(outcome.status) > _WORSE.index(status):  # its own word, or its exit code
+        status = outcome.status
+        reasons = reasons or [outcome.reason]
+    source = outcome.source if status is outcome.status else StatusSource.STRUCTURED
+    return outcome.model_copy(update={"status": status, "source": source, "reason": "; ".join(reasons)})
+
+
+def _with_contradiction(outcome: Outcome, said: Outcome) -> Outcome:
+    """Return an outcome with a note if a reviewer stated another status than that of its findings."""
+    stated = read_markers("\n\n".join(said.answers) or said.response).status
+    if stated is None or stated is outcome.status:
+        return outcome
+    note = f"the answer claims {stated}; with its findings it is {outcome.status}: the worse one counts"
+    return outcome.model_copy(update={"notes": (*outcome.notes, note)})
+
+
+def _endangers_the_system(finding: Finding) -> bool:
+    return counts(finding) and finding.system_breaking and finding.severity is Severity.CRITICAL
+
+
+def _is_left_to_a_person(finding: Finding) -> bool:
+    """Return whether a finding fails the change, and no fixer is to change code for it."""
+    grave = finding.severity is Severity.CRITICAL or finding.state is FindingState.UNCERTAIN
+    return counts(finding) and grave and not finding.fixable
+
+
+def _stall_signal(ledger: Ledger, state: State, context: Context) -> Iterator[Operation]:
+    """Yield why another round would not help, if that changed."""
+    if why := stall_reason(ledger, state.run_id):
+        yield Set(ReviewKey.STALLED, why)
+    elif ReviewKey.STALLED in context:
+        yield Delete(ReviewKey.STALLED)
+
+
+def _count(ledger: Ledger, state: State, context: Context) -> Iterator[Operation]:
+    """Yield how many lines of work of this run are open, and how many each stage wants to be fixed, if that changed."""
+    found = open_of_run(ledger, state.run_id)
+    wanted = [finding for finding in found if finding.fixable]
+    stages = Counter(stage for stage, _ in {(finding.stage, finding.line) for finding in wanted})
+    numbers = {
+        "open": len({finding.line for finding in found}),
+        "to_be_fixed": len({finding.line for finding in wanted}),
+        "stages": dict(sorted(stages.items())),
+    }
+    if numbers != context.get(ReviewKey.OPEN, NOTHING_OPEN):
+        yield Set(ReviewKey.OPEN, numbers)
 
 
 def _release_choice(stage: BaseStage, outcome: Outcome, context: Context) -> Iterator[Operation]:
@@ -487,29 +661,32 @@ def _release_choice(stage: BaseStage, outcome: Outcome, context: Context) -> Ite
         yield Delete(ReviewKey.CHOSEN)
 
 
-def _withdraw_verdict(stage: BaseStage, outcome: Outcome, context: Context) -> Iterator[Operation]:
-    """A good verdict no longer holds if a reviewer that was asked has said nothing."""
-    silent = outcome.failure is not None and outcome.failure.kind in NOTHING_SAID
-    if silent and is_reporting(stage) and context.get(ReviewKey.VERDICT) in (Verdict.PASS, Verdict.WARN):
-        yield Delete(ReviewKey.VERDICT)
+def _named(options: ReviewOptions, state: State) -> ReviewOptions:
+    """Return the options with a name for the target, so that the same change is recognised in the next run."""
+    return options if options.target else replace(options, target=state.workflow.name)
+
+
+def _reviewers_present(state: State) -> frozenset[str]:
+    """Return the reviewers and tools that take part in the reviews of a run."""
+    return frozenset(reports.reviewer_of(stage) for stage in state.workflow.stages if is_reporting(stage))
+
+
+def _is_unchanged(finding: Finding, ledger: Ledger, tree: str) -> bool:
+    last = ledger.passes.get(finding.pass_id)
+    return last is not None and bool(tree) and last.tree == tree
+
+
+def _count_items(report: Report) -> str:
+    number = len(report.drafts)
+    return f"{plural(number, 'item')}, taken in when all have answered" if number else ""
+
+
+def _numbers(findings: Iterable[Finding]) -> str:
+    return ", ".join(f"#{finding.number}" for finding in findings)
 
 
 def _lens(stage: BaseStage) -> Lens:
     return stage.lens if isinstance(stage, LlmStage) else Lens.CODE_REVIEW
-
-
-def _full_review(state: State) -> tuple[str, ...]:
-    """The reviews of a workflow that looks at the change through several lenses; none for any other."""
-    stages = [stage for stage in state.workflow.stages if is_structured_review(stage)]
-    return tuple(stage.id for stage in stages) if len(set(map(_lens, stages))) > 1 else ()
-
-
-def _writes_code(stage: BaseStage) -> bool:
-    return isinstance(stage, LlmStage) and may_write(stage) and not is_review(stage)
-
-
-def _directory(state: State) -> Path:
-    return state.workspace.path if state.workspace else state.cwd
 
 
 def _iso(at: float) -> str:

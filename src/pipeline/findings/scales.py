@@ -1,9 +1,10 @@
-"""What severities, states, confidences and categories are called in each format.
+"""What severities, states, rulings, confidences and categories are called in each format and language.
 
 A coarse scale loses something: what it cannot express is written beside it, and never guessed when reading.
 """
 
 import re
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Mapping
 from typing import TypeVar
@@ -39,13 +40,72 @@ _STATE_WORDS = {
     FindingState.UNCERTAIN: ("open", "uncertain"),
 }
 VERDICT_STATUS, RECORD_STATUS = (_column(_STATE_WORDS, index) for index in range(2))
-_SEVERITY_OF_WORD: Mapping[str, Severity] = {
-    **dict.fromkeys(("p0", "critical", "blocker", "fatal"), Severity.CRITICAL),
-    **dict.fromkeys(("p1", "high", "major", "error"), Severity.HIGH),
-    **dict.fromkeys(("p2", "medium", "moderate", "warning", "warn"), Severity.MEDIUM),
-    **dict.fromkeys(("p3", "low", "minor", "note"), Severity.LOW),
-    **dict.fromkeys(("info", "information", "none"), Severity.INFO),
+
+
+def _fold(text: str) -> str:
+    """Return a text in lower case and without accents."""
+    plain = unicodedata.normalize("NFKD", text.strip().lower())
+    return unicodedata.normalize("NFC", "".join(char for char in plain if not unicodedata.combining(char)))
+
+
+# What reviewers and tools write for a severity, without accents and in lower case: English, then German, French,
+# Spanish, Portuguese, Italian, Dutch, Polish, Turkish and Russian words.
+_SEVERITY_NAMES: Mapping[Severity, str] = {
+    Severity.CRITICAL: """
+        p0 s0 sev0 critical crit blocker blocking showstopper fatal catastrophic emergency red
+        kritisch blockierend critique bloquant critico critica bloqueante kritiek krytyczny kritik
+        критический критическая критично блокер
+    """,
+    Severity.HIGH: """
+        p1 s1 sev1 high major severe serious important significant error orange
+        hoch schwer schwerwiegend eleve elevee haut haute majeur majeure grave alto alta hoog wysoki yuksek
+        высокий высокая серьезный
+    """,
+    Severity.MEDIUM: """
+        p2 s2 sev2 medium med moderate normal warning warn amber yellow
+        mittel moyen moyenne modere moderee medio media moderado gemiddeld sredni orta средний средняя
+    """,
+    Severity.LOW: """
+        p3 s3 sev3 low minor trivial note nit nitpick cosmetic
+        niedrig gering faible mineur mineure bas basse bajo baja baixo baixa basso bassa leve laag niski dusuk
+        низкий низкая
+    """,
+    Severity.INFO: "s4 sev4 info information informational none green hinweis",
 }
+# Chinese, Japanese and Korean put no space between words; emoji stand for colours.
+_SEVERITY_SIGNS: Mapping[str, Severity] = {
+    **dict.fromkeys(("致命", "严重", "嚴重", "重大", "緊急", "紧急"), Severity.CRITICAL),
+    **dict.fromkeys(("심각", "치명", "🔴", "🚨", "⛔"), Severity.CRITICAL),
+    **dict.fromkeys(("高", "높음", "🟠"), Severity.HIGH),
+    **dict.fromkeys(("中", "중간", "보통", "🟡"), Severity.MEDIUM),
+    **dict.fromkeys(("低", "軽微", "轻微", "낮음", "🔵"), Severity.LOW),
+    **dict.fromkeys(("🟢", "⚪"), Severity.INFO),
+}
+_SEVERITY_OF_WORD = {_fold(word): severity for severity, words in _SEVERITY_NAMES.items() for word in words.split()}
+_SEVERITY_WORD = re.compile(r"sev(?:erity)?[ -]?\d\b|[^\W\d_]+\d*")
+_SEVERITY_SIGN = re.compile("|".join(_SEVERITY_SIGNS))
+_CVSS = re.compile(r"cvss[\s:]*(?:v?[234](?:[.][01])?(?![\w.]))?")  # with its version, which is no score
+# A score where one is named, and elsewhere only a number that is no level of severity: 9.8, 8, or 3/10, not 2.
+_ANY_SCORE = re.compile(r"(?<![\w.])(?:10(?:[.]0)?|\d(?:[.]\d)?)(?![\w.:]|/\D)")
+_SCORE = re.compile(r"(?<![\w.])(?:10(?:[.]0)?|\d[.]\d|[789]|\d(?=\s*/\s*10\b))(?![\w.:]|/\D)")
+_SCORES = ((9.0, Severity.CRITICAL), (7.0, Severity.HIGH), (4.0, Severity.MEDIUM), (0.1, Severity.LOW))
+
+# What reviewers write for a ruling; every other word is "not_fixed".
+_RULINGS: Mapping[str, tuple[str, ...]] = {
+    "fixed": ("fixed", "resolved", "verified", "confirmed fixed", "verified fixed", "addressed", "no longer present"),
+    "upheld": ("upheld", "uphold", "stands", "confirmed", "valid", "still valid"),
+    "lowered": ("lowered", "lower", "downgraded", "downgrade"),
+    "withdrawn": ("withdrawn", "withdraw", "retracted", "retract", "false positive", "not a bug", "not a defect"),
+}
+_RULING_OF_WORD = {word: ruling for ruling, words in _RULINGS.items() for word in words}
+_RULING_START = re.compile(r"(?:(?:is|was|it|its|it's|has|been|now|completely|fully)\s+)+")
+_RULING_END = re.compile(r"[,;:.!(\n—–]|\s-|\b(?:because|since|as|by|in|with|at|after|now|to)\b")
+_HEDGE = re.compile(
+    r"\b(?:but|except|however|not|no(?! longer\b)|never|nothing|only|partial\w*|part|most\w*|probabl\w*|likely|should"
+    r"|unclear|later|will|again|back|claim\w*|pending|todo|still|unless|until|if|yet|almost|nearly|supposed\w*|apparently|seem\w*"
+    r"|may(?:be)?|might|perhaps|unverified|unchecked|untested|assum\w*|caveats?|exceptions?|as far as)\b|n['’]t\b|\?"
+)
+
 ANCHORS = (0, 25, 50, 75, 100)
 _WORDS = {"high": 75, "medium": 50, "low": 25}
 _FRACTIONS = {100: 1.0, 75: 0.75, 50: 0.6, 25: 0.5}
@@ -105,8 +165,52 @@ _TAG_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 
 
 def severity_of_word(word: str) -> Severity | None:
-    """The severity that a reviewer or tool means by a word; None for any other word."""
-    return _SEVERITY_OF_WORD.get(word.lower())
+    """Return the severity that a reviewer or tool means by a word; None for any other word."""
+    folded = _fold(word)
+    return _SEVERITY_OF_WORD.get(folded) or _SEVERITY_SIGNS.get(folded)
+
+
+def severity_of_text(text: str) -> Severity | None:
+    """Return the worst severity that a text names, as a word of any language or a CVSS score; None if it names none.
+
+    `P1/P2` is P1, `🟠 Hoch` and `CVSS 8.1` are high. A number that may be a level, such as 2, is none: on one scale it
+    is almost the best, on another almost the worst.
+    """
+    folded = _fold(text)
+    words = (word.replace("erity", "").replace(" ", "").replace("-", "") for word in _SEVERITY_WORD.findall(folded))
+    found = [_SEVERITY_OF_WORD[word] for word in words if word in _SEVERITY_OF_WORD]
+    found += (_SEVERITY_SIGNS[sign] for sign in _SEVERITY_SIGN.findall(folded))
+    named = _CVSS.search(folded)
+    score = _ANY_SCORE.search(folded, named.end()) if named else _SCORE.search(folded)
+    if score:
+        found.append(severity_of_score(float(score[0])))
+    return min(found, key=lambda one: one.rank, default=None)
+
+
+def severity_of_score(score: float) -> Severity:
+    """Return the severity of a CVSS score from 0 to 10."""
+    return next((severity for least, severity in _SCORES if score >= least), Severity.INFO)
+
+
+def ruling_word(text: str) -> str:
+    """Return the ruling that a reviewer means by its words: fixed, not_fixed, upheld, lowered or withdrawn.
+
+    `Resolved: the guard is there` is fixed; `fixed, but only for lists`, `probably fixed`, `still present` and whatever
+    cannot be read is not.
+    """
+    words = " ".join(text.lower().replace("_", " ").replace("-", " ").strip(" *`'\"[]✅✔️☑").split())
+    start = _RULING_START.match(words)
+    words = words[start.end() :] if start else words
+    end = _RULING_END.search(words)
+    head = words[: end.start()] if end else words
+    ruling = _RULING_OF_WORD.get(head.strip(), "not_fixed")
+    rest = words[end.start() :] if end else ""
+    return "not_fixed" if ruling == "fixed" and is_hedged(rest) else ruling
+
+
+def is_hedged(words: str) -> bool:
+    """Return whether what follows the word "fixed" takes some of it back: `but only for lists`, `later`, `?`."""
+    return bool(_HEDGE.search(words.lower()))
 
 
 def confidence_from_anchor(anchor: int) -> Confidence:

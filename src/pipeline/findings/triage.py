@@ -1,10 +1,10 @@
-"""Decisions about findings: what people and agents may decide, which findings are one, and which come first.
+"""Decisions about findings: what people and agents may decide, which findings are one line of work, which come first.
 
-Only a person or a fresh look makes a finding fixed, and only a person takes back what a person decided or dismisses
-what must be fixed. Editing a file that shows findings gives the rights of an agent.
+Only a person takes back what a person decided, or dismisses what must be fixed. Editing a file that shows findings
+gives the rights of an agent.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
@@ -13,13 +13,15 @@ from pathlib import Path
 from types import MappingProxyType
 
 from pipeline.errors import AwfError
-from pipeline.findings.events import LinkAdded, LinkRemoved, StateChanged
+from pipeline.findings.events import FindingChanged
 from pipeline.findings.evidence import RepositoryFiles
 from pipeline.findings.fingerprints import WINDOW, evidence_digest, line_hash, read_source
-from pipeline.findings.ledger import DUPLICATE_OF, Ledger, joined_to
+from pipeline.findings.ledger import Ledger
 from pipeline.findings.linemap import GitHistory, line_maps
-from pipeline.findings.model import Actor, Finding, FindingId, FindingState, Gate, Link, PassId, Severity, Suppression
-from pipeline.findings.scales import RECORD_STATUS
+from pipeline.findings.lines import Line
+from pipeline.findings.model import Actor, Finding, FindingId, FindingState, Severity, Suppression, What
+from pipeline.findings.rulings import changed, claimed_state
+from pipeline.findings.verdicts import blocks
 
 STATUSES = ("open", "false-positive", "wont-fix", "fixed")
 """What can be decided about a finding."""
@@ -28,7 +30,7 @@ _DISMISSALS = ("false-positive", "wont-fix")
 _ALLOWED = MappingProxyType(
     {
         Actor.USER: frozenset(STATUSES),
-        Actor.REVALIDATE: frozenset({"open", "false-positive", "fixed"}),
+        Actor.REVALIDATE: frozenset({"open"}),  # a reviewer rules in its answer, not in a command
         Actor.FINISH_TASK: frozenset({"open", *_DISMISSALS}),
         Actor.ORCHESTRATOR: frozenset({"open", *_DISMISSALS}),
     }
@@ -39,95 +41,145 @@ STATE_OF = MappingProxyType(
         "false-positive": FindingState.FALSE_POSITIVE,
         "wont-fix": FindingState.WONT_FIX,
         "fixed": FindingState.VERIFIED_FIXED,
-        "uncertain": FindingState.UNCERTAIN,
     }
 )
-"""The state that the status of a record means by itself."""
+"""The state that a status means by itself."""
 
 _LINE_DIGEST = "line/v1:"  # the digest of a line of code; a dismissal of anything else cannot be looked up in a file
-_SIGHTINGS = ("raised", "seen", "absent", "state")  # the last of these says whether a dismissal was still needed
-
-
-def importance(finding: Finding) -> tuple[bool, int, int, str, int, int]:
-    """A sort key that puts first what matters most: gate, severity, confidence, then the place in the code."""
-    location = finding.location
-    return (
-        finding.gate.value is not Gate.MUST,
-        finding.severity.rank,
-        -finding.confidence.value,
-        location.path if location else "",
-        (location.start if location else None) or 0,
-        finding.number,
-    )
 
 
 @dataclass(frozen=True, slots=True)
 class TriageOutcome:
-    """What is decided, and for every other name why not."""
+    """What is decided, one event for each finding of a line of work, and for every other name why not."""
 
-    events: tuple[StateChanged, ...] = ()
+    events: tuple[FindingChanged, ...] = ()
     refused: dict[str, str] = field(default_factory=dict)
 
 
 def triage(
-    ledger: Ledger, ids: Iterable[str], status: str, *, note: str = "", by: str, at: str, expires: str = ""
+    ledger: Ledger,
+    names: Iterable[str],
+    status: str,
+    *,
+    note: str = "",
+    by: str,
+    at: str,
+    expires: str = "",
+    only: bool = False,
 ) -> TriageOutcome:
-    """Decide about findings by id, prefix, number or alias, each of them once."""
-    events: dict[str, StateChanged] = {}
+    """Decide about the lines of work of some findings, given by id, prefix, number or alias; `only` for those alone."""
+    events: dict[FindingId, FindingChanged] = {}
     refused: dict[str, str] = {}
     error = _request_error(status, note, by, at, expires)
     until = date.fromisoformat(expires).isoformat() if expires and not error else ""
-    for name in dict.fromkeys(ids):
+    for name in dict.fromkeys(names):
         finding = ledger.find(name) if name else None
-        if error:
-            refused[name] = error
-        elif finding is None:
-            refused[name] = "there is no such finding"
-        elif reason := next(_refusals(finding, status, by, person=by == Actor.USER), ""):
-            refused[name] = reason
-        else:
-            state = state_after(finding.state, status)
-            events.setdefault(finding.id, change_state(finding, state, at=at, by=by, note=note, expires=until))
+        if error or finding is None:
+            refused[name] = error or "there is no such finding"
+            continue
+        members = (finding,) if only else _concerned(ledger.line(finding.id), finding, status)
+        reasons = [next(_refusals(member, status, by), "") for member in members]
+        if status in ("open", "fixed") and all(state_after(one.state, status) is one.state for one in members):
+            reasons = [f"it is {finding.state} already"]
+        if any(reasons):
+            refused[name] = next(filter(None, reasons))
+            continue
+        for member in members:
+            events[member.id] = decision(member, status, at=at, by=by, note=note, expires=until)
     return TriageOutcome(tuple(events.values()), refused)
 
 
-def agent_refusal(finding: Finding, status: str, note: str, by: str) -> str:
-    """Why an agent may not decide this about a finding; empty if it may."""
-    if status not in STATUSES:
-        return f"`status` is not one of {', '.join(STATUSES)}"
-    error = _rights_error(status, note, by, Actor.ORCHESTRATOR)
-    return error or next(_refusals(finding, status, by, person=False), "")
+def _concerned(line: Line, named: Finding, status: str) -> tuple[Finding, ...]:
+    """Return the members of a line that a decision is about: those that it changes, and the one that was named."""
+    others = (member for member in line.members if member.state is not state_after(member.state, status))
+    if status == "open":
+        others = (member for member in line.members if member.state.dismissed)
+    return tuple({member.id: member for member in (named, *others)}.values())
+
+
+def decision(
+    finding: Finding, status: str, *, at: str, by: str, note: str, who: str = "", expires: str = ""
+) -> FindingChanged:
+    """Return the event of a status that somebody gave a finding. A dismissal is bound to the code it was made for."""
+    state, suppression = state_after(finding.state, status), None
+    if state.dismissed:
+        suppression = Suppression(reason=note, by=by, expires=expires, digest=evidence_digest(finding))
+    return changed(
+        finding,
+        at=at,
+        what=What.TRIAGE,
+        who=who or by,
+        by=Actor(by),
+        word=status,
+        note=note,
+        state=state,
+        fields={"suppression": suppression.model_dump() if suppression else None},
+    )
 
 
 def state_after(state: FindingState, status: str) -> FindingState:
-    """The state that a decision leads to; one that only repeats the present state leaves it alone."""
-    if RECORD_STATUS[state] == status:
+    """Return the state that a decision leads to; one that only repeats the present state leaves it alone."""
+    if status == "open" and state in (FindingState.OPEN, FindingState.REOPENED):
         return state
     if status == "open" and state in (FindingState.VERIFIED_FIXED, FindingState.FIX_CLAIMED):
         return FindingState.REOPENED
     return STATE_OF[status]
 
 
-def change_state(
-    finding: Finding, state: FindingState, *, at: str, by: str, note: str, expires: str = ""
-) -> StateChanged:
-    """The event of a new state. A dismissal is bound to the code it was made for."""
-    suppression = None
-    if state.dismissed:
-        suppression = Suppression(reason=note, by=by, expires=expires, digest=evidence_digest(finding))
-    return StateChanged(at=at, id=finding.id, state=state, by=by, note=note, suppression=suppression)
+def said_in_file(
+    finding: Finding, status: str, note: str, *, at: str, who: str, by: str = Actor.ORCHESTRATOR
+) -> FindingChanged | str | None:
+    """Return what a changed status in a file means: an event, why it is refused, or None if it changes nothing.
+
+    An agent that writes `fixed` claims a fix. One that writes `wont-fix` or `false-positive` dismisses a finding, if it
+    may and gives a reason; any other it disputes.
+    """
+    if status not in STATUSES:
+        return f"`status` is not one of {', '.join(STATUSES)}"
+    if status == "fixed":
+        return _claim_in_file(finding, "fixed", note, at=at, who=who)
+    person = finding.state.dismissed and (finding.suppression is None or finding.suppression.by == Actor.USER)
+    if status == "open":
+        if person:
+            return f"a person dismissed it as {finding.state}; only a person may take that back"
+        if finding.state.active and not finding.disputed and not finding.claimed:
+            return None
+        # What nobody could judge stays uncertain, so that no claim that is taken back makes it a mere suggestion.
+        state = finding.state if finding.state is FindingState.UNCERTAIN else FindingState.REOPENED
+        return changed(finding, at=at, what=What.TRIAGE, who=who, by=Actor(by), word=status, note=note, state=state)
+    role = by if by in _ALLOWED and by != Actor.USER else Actor.ORCHESTRATOR
+    if finding.state is STATE_OF[status]:
+        return None
+    if note.strip() and not next(_refusals(finding, status, role), ""):
+        return decision(finding, status, at=at, by=role, note=note, who=who)
+    return _claim_in_file(finding, "wrong", note or f"{status} in {who}", at=at, who=who)
+
+
+def _claim_in_file(finding: Finding, word: str, note: str, *, at: str, who: str) -> FindingChanged | str | None:
+    if not finding.state.is_open:
+        return f"it is {finding.state}"
+    if word == "fixed" and (finding.state is FindingState.FIX_CLAIMED or finding.claimed):
+        return None
+    if word == "wrong" and finding.disputed:
+        return None
+    state = claimed_state(finding, word)
+    return changed(finding, at=at, what=What.CLAIM, who=who, by=Actor.FINISH_TASK, word=word, note=note, state=state)
 
 
 def _request_error(status: str, note: str, by: str, at: str, expires: str) -> str:
-    """What is wrong with a decision, whichever finding it is about."""
+    """Return what is wrong with a decision, whichever finding it is about; empty if nothing is."""
     if status not in STATUSES:
         return f"unknown status {status!a}; choose {', '.join(STATUSES)}"
-    if by not in set(Actor):
-        return f"unknown actor {by!a}; choose {', '.join(Actor)}"
-    if error := _rights_error(status, note, by, Actor(by)):
-        return error
-    if not expires:
-        return ""
+    if by not in _ALLOWED:
+        return f"unknown actor {by!a}; choose {', '.join(_ALLOWED)}"
+    if status not in _ALLOWED[Actor(by)]:
+        return f"{by} may not decide {status}; only a person can"
+    if status in _DISMISSALS and not note.strip():
+        return "a dismissal needs a note that says why"
+    return _expiry_error(status, expires, at) if expires else ""
+
+
+def _expiry_error(status: str, expires: str, at: str) -> str:
     if status not in _DISMISSALS:
         return f"only a dismissal can expire, and {status} is not one"
     try:
@@ -137,77 +189,72 @@ def _request_error(status: str, note: str, by: str, at: str, expires: str) -> st
     return f"{expires} has passed already" if until.isoformat() < at[:10] else ""
 
 
-def _rights_error(status: str, note: str, by: str, role: Actor) -> str:
-    if status not in _ALLOWED[role]:
-        who = "a fresh look or a person" if status == "fixed" else "a person"
-        return f"{by} may not decide {status}; only {who} can"
-    if status in _DISMISSALS and not note.strip():
-        return "a dismissal needs a note that says why"
-    return ""
-
-
-def _refusals(finding: Finding, status: str, by: str, *, person: bool) -> Iterator[str]:
-    """Why this may not be decided about this finding."""
-    if leader := joined_to(finding):
-        yield f"it is merged into {leader}; decide about that one"
-    if status in ("open", "fixed") and state_after(finding.state, status) is finding.state:
-        yield f"it is {finding.state} already"
-    if person:
+def _refusals(finding: Finding, status: str, by: str) -> Iterator[str]:
+    """Yield why somebody may not decide this about a finding."""
+    if by == Actor.USER:
         return
     if finding.state.dismissed and (finding.suppression is None or finding.suppression.by == Actor.USER):
         yield f"a person dismissed it as {finding.state}; only a person may take that back"
+    if status == "open" and finding.state is FindingState.UNCERTAIN:
+        yield "it is uncertain; only a person may say that it is a defect"
     if status not in _DISMISSALS:
         return
     if not finding.state.active and not finding.state.dismissed:
         yield f"it is {finding.state}; {by} may dismiss only what is open"
     if finding.system_breaking and finding.severity is Severity.CRITICAL:
         yield "it endangers the whole system; only a person may dismiss it"
-    if finding.gate.value is Gate.MUST:
+    if blocks(finding):
         yield "it must be fixed; only a person may dismiss it"
 
 
-def merge_findings(
-    ledger: Ledger, findings: Iterable[Finding], into: Finding, at: str, note: str = ""
-) -> list[LinkAdded | LinkRemoved]:
-    """The events that make findings, with those merged into them before, part of another one.
+# --- lines of work ---------------------------------------------------------------------------------------------------
 
-    The other one must matter at least as much, and must still need attention if they do: merging dismisses nothing.
-    """
-    leader = ledger.findings[ledger.leader(into.id)]
-    events: list[LinkAdded | LinkRemoved] = []
+
+def merge_lines(
+    ledger: Ledger, findings: Iterable[Finding], into: Finding, at: str, note: str = ""
+) -> list[FindingChanged]:
+    """Return the events that make findings, with everything in their lines of work, part of the line of another one."""
+    target = ledger.line(into.id)
+    events: dict[FindingId, FindingChanged] = {}
     for finding in findings:
-        if other := joined_to(finding):
-            raise AwfError(f"{finding.id} is already merged into {other}", help=f"awf findings split {finding.id}")
-        if finding.id == leader.id:
-            raise AwfError(f"{finding.id} cannot be merged into itself", help="name two different findings")
-        if importance(finding)[:2] < importance(leader)[:2]:
-            weight = f"{finding.gate.value}, {finding.severity}"
-            swap = f"awf findings merge {leader.id} {finding.id}"
-            raise AwfError(f"{finding.id} ({weight}) matters more than {leader.id}", help=f"merge them as: {swap}")
-        if finding.state.needs_attention and not leader.state.needs_attention:
-            help = "merge only findings that are both open, or decide about this one with: awf findings triage"
-            raise AwfError(f"{finding.id} is {finding.state}, but {leader.id} is {leader.state}", help=help)
-        moved = ledger.members(finding.id)
-        link = Link(kind=DUPLICATE_OF, to=leader.id, note=note)
-        events += _unlink(moved, at, note)
-        events += [LinkAdded(at=at, id=one.id, link=link) for one in (finding, *moved)]
+        line = ledger.line(finding.id)
+        if line.id == target.id:
+            raise AwfError(
+                f"{finding.id} is part of the line of work of #{target.number} already", help="nothing to merge"
+            )
+        events |= {member.id: _joined(member, target.id, at, note) for member in line.members}
+    return list(events.values())
+
+
+def split_findings(ledger: Ledger, findings: Iterable[Finding], at: str, note: str = "") -> list[FindingChanged]:
+    """Return the events that give findings a line of work of their own.
+
+    If the finding whose number the line has is split from it, the others go on under the number of the oldest of them.
+    """
+    events: list[FindingChanged] = []
+    named = {finding.id: finding for finding in findings}
+    for finding in named.values():
+        line = ledger.line(finding.id)
+        if len(line.members) == 1:
+            raise AwfError(
+                f"{finding.id} is a line of work of its own", help="awf findings show lists the members of one"
+            )
+        if line.id != finding.id:
+            events.append(_joined(finding, finding.id, at, note))
+            continue
+        others = [member for member in line.members if member.id not in named]
+        oldest = min(others, key=lambda member: member.number, default=finding)
+        events += [_joined(member, oldest.id, at, note) for member in others]
     return events
 
 
-def split_findings(ledger: Ledger, findings: Iterable[Finding], at: str, note: str = "") -> list[LinkRemoved]:
-    """The events that separate merged findings: one from the finding it is part of, or all that are part of it."""
-    apart: dict[FindingId, Finding] = {}
-    for finding in findings:
-        merged = [finding] if joined_to(finding) else ledger.members(finding.id)
-        if not merged:
-            raise AwfError(f"{finding.id} is not merged with another finding", help="awf findings show lists members")
-        apart |= {one.id: one for one in merged}
-    return _unlink(list(apart.values()), at, note)
+def _joined(finding: Finding, line: FindingId, at: str, note: str) -> FindingChanged:
+    return changed(
+        finding, at=at, what=What.JOINED, who=Actor.USER, by=Actor.USER, note=note, ref=line, fields={"line": line}
+    )
 
 
-def _unlink(findings: Sequence[Finding], at: str, note: str) -> list[LinkRemoved]:
-    links = ((one, Link(kind=DUPLICATE_OF, to=joined_to(one), note=note)) for one in findings)
-    return [LinkRemoved(at=at, id=one.id, link=link) for one, link in links]
+# --- stale dismissals ------------------------------------------------------------------------------------------------
 
 
 class StaleReason(StrEnum):
@@ -215,13 +262,30 @@ class StaleReason(StrEnum):
 
     EXPIRED = "expired"  # its last day has passed
     CHANGED = "changed"  # the code it was made for is gone
-    UNMATCHED = "unmatched"  # the last pass that could have reported the finding did not
 
 
 def find_stale_dismissals(
     ledger: Ledger, root: Path, environment: Mapping[str, str], at: str
 ) -> dict[FindingId, dict[StaleReason, str]]:
-    """The dismissed findings whose dismissal may be removed, and why, in words as well. Nothing is changed."""
+    """Return the dismissed findings whose dismissal may be removed, and why. Nothing is changed."""
+    is_gone = _code_is_gone(ledger, root, environment)
+    found: dict[FindingId, dict[StaleReason, str]] = {}
+    for finding in ledger.findings.values():
+        if not finding.state.dismissed:
+            continue
+        reasons: dict[StaleReason, str] = {}
+        expires = finding.suppression.expires if finding.suppression else ""
+        if expires and at[: len(expires)] > expires:
+            reasons[StaleReason.EXPIRED] = f"it expired on {expires}"
+        if is_gone(finding):
+            reasons[StaleReason.CHANGED] = "the code it was made for is gone"
+        if reasons:
+            found[finding.id] = reasons
+    return found
+
+
+def _code_is_gone(ledger: Ledger, root: Path, environment: Mapping[str, str]) -> Callable[[Finding], bool]:
+    """Return the function that tells whether the line that was dismissed is nowhere in its file."""
     files = RepositoryFiles(root)
     maps = cache(lambda: line_maps(ledger, GitHistory(root, environment)))  # asks git, so only if a file is missing
 
@@ -230,26 +294,14 @@ def find_stale_dismissals(
         source = read_source(files, path)
         return None if source is None else frozenset(map(line_hash, source.places))
 
-    def code_is_gone(finding: Finding) -> bool:
+    def is_gone(finding: Finding) -> bool:
         digest = (finding.suppression and finding.suppression.digest) or evidence_digest(finding)
         if finding.location is None or WINDOW not in finding.fingerprints or not digest.startswith(_LINE_DIGEST):
             return False
         hashes = line_hashes(finding.location.path)
-        if hashes is None and (lines := maps().get(finding.pass_id)):
+        lines = maps().get(finding.placed_in) if hashes is None else None
+        if lines:
             hashes = line_hashes(lines.path(finding.location.path))
         return hashes is None or digest.removeprefix(_LINE_DIGEST) not in hashes
 
-    def reasons(finding: Finding) -> Iterator[tuple[StaleReason, str]]:
-        expires = finding.suppression.expires if finding.suppression else ""
-        if expires and at[: len(expires)] > expires:
-            yield StaleReason.EXPIRED, f"it expired on {expires}"
-        if code_is_gone(finding):
-            yield StaleReason.CHANGED, "the code it was made for is gone"
-        last = next((change for change in reversed(finding.history) if change.what in _SIGHTINGS), None)
-        by_tool = any(vote.tool for vote in finding.votes)
-        # In a run, reviewers are asked not to raise what was dismissed.
-        if last and last.what == "absent" and (by_tool or not ledger.passes[PassId(last.pass_id)].run):
-            yield StaleReason.UNMATCHED, f"{last.pass_id} covered the file and did not report it"
-
-    found = {finding.id: dict(reasons(finding)) for finding in ledger if finding.state.dismissed}
-    return {id: why for id, why in found.items() if why}
+    return is_gone

@@ -21,6 +21,7 @@ from pipeline.language.model import (
     is_review,
     waits_for_person,
 )
+from pipeline.text import listing
 
 _FIX_LIKE = re.compile(r"(?:\A|[_-])(?:fix|repair)", re.IGNORECASE)
 _LIMITS = frozenset({"max_visits", "max_stages", "max_duration", "max_cost_usd"})
@@ -76,16 +77,10 @@ def unbounded_loop(graph: Graph) -> Iterator[Problem]:
         if any(find_cycles(subgraph(graph.successors, unattended))):
             stage = workflow.by_id[cycle[0]]
             visits = workflow.settings.max_visits
-            message = f"the loop of {_listing(cycle)} has no limit but the default of {visits} visits per stage"
+            names = [f'"{name}"' for name in cycle]
+            message = f"the loop of {listing(names, 4)} has no limit but the default of {visits} visits per stage"
             help = "set max_visits in settings, or use visits() in a condition"
             yield Problem(stage.spans.node, message, help, stage.id)
-
-
-def _listing(names: Sequence[str]) -> str:
-    shown = [f'"{name}"' for name in names[:4]]
-    if len(names) > 4:
-        shown.append(f"{len(names) - 4} more")
-    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
 
 
 @warning("AWF103")

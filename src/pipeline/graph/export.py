@@ -1,12 +1,11 @@
 """A workflow as input for programs that draw: a Mermaid flowchart, as GitHub shows it, or a Graphviz graph."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 
 from pipeline.graph.chart import LIGHT, LIGHT_PAGE, Arrow, Chart, ChartNode, build_chart
 from pipeline.language.model import Workflow
-from pipeline.text import sanitize_line, truncate
+from pipeline.text import escape_mermaid, quote_dot, sanitize_line, truncate
 
 _MAX_TITLE = 200
 _MAX_TEXT = 60  # of a name or label
@@ -22,8 +21,6 @@ _MERMAID_SHAPES = {
     "exit": ("([", "])"),
 }
 _MERMAID_BOX = ("[", "]")
-_MERMAID_UNSAFE = re.compile(r"[^\w ,:=/?·…→≤≥≠-]")
-_LIST_ITEM = re.compile(r"^(?=[-+*]|\d)")  # Mermaid reads what looks like a list as Markdown and rejects it
 
 _DOT_SHAPES = {
     "llm": 'shape=box, style="rounded,filled"',
@@ -56,14 +53,14 @@ def draw_mermaid(workflow: Workflow) -> str:
             rows.append(f"    {_mermaid_node(node, names)}")
             continue
         subgraph = truncate(sanitize_line(f"{node.id} · {node.subtitle}"), _MAX_TEXT * 3)
-        rows.append(f'    subgraph {names[node.id]}["{_escape_mermaid(subgraph)}"]')
+        rows.append(f'    subgraph {names[node.id]}["{escape_mermaid(subgraph)}"]')
         rows.append("        direction LR")
         rows += [f"        {_mermaid_node(branch, names)}" for branch in node.branches]
         rows.append("    end")
         rows.append(f"    class {names[node.id]} {_mermaid_class(node)}")
     rows.append(f"    start --> {names[chart.start]}")
     for arrow in chart.arrows:
-        label = f'|"{_escape_mermaid(_arrow_label(arrow))}"|' if arrow.labels else ""
+        label = f'|"{escape_mermaid(_arrow_label(arrow))}"|' if arrow.labels else ""
         rows.append(f"    {names[arrow.source]} {'-.->' if arrow.dashed else '-->'}{label} {names[arrow.target]}")
     rows.append("    classDef start fill:#0f172a,stroke:#0f172a")
     for name, node in sorted({_mermaid_class(node): node for node in chart.all_nodes}.items()):
@@ -86,8 +83,8 @@ def _arrow_label(arrow: Arrow) -> str:
 
 def _mermaid_node(node: ChartNode, names: Mapping[str, str]) -> str:
     opening, closing = _MERMAID_SHAPES.get(node.family, _MERMAID_BOX)
-    subtitle = "" if node.id == node.subtitle else f"<br/>{_escape_mermaid(node.subtitle)}"
-    label = f'"{_escape_mermaid(truncate(sanitize_line(node.id), _MAX_TEXT))}{subtitle}"'
+    subtitle = "" if node.id == node.subtitle else f"<br/>{escape_mermaid(node.subtitle)}"
+    label = f'"{escape_mermaid(truncate(sanitize_line(node.id), _MAX_TEXT))}{subtitle}"'
     return f"{names[node.id]}{opening}{label}{closing}:::{_mermaid_class(node)}"
 
 
@@ -95,16 +92,11 @@ def _mermaid_class(node: ChartNode) -> str:
     return f"kind_{node.family}" if "goal gate" not in node.traits else f"kind_{node.family}_gate"
 
 
-def _escape_mermaid(content: str) -> str:
-    """Write every character that Mermaid, Markdown or HTML could interpret as its number."""
-    return _LIST_ITEM.sub("#8203;", _MERMAID_UNSAFE.sub(lambda match: f"#{ord(match[0])};", content))
-
-
 def draw_dot(workflow: Workflow) -> str:
     """Write a Graphviz graph. Nodes are called n0, n1 …; a parallel stage is a cluster of its branches."""
     chart = build_chart(workflow)
     names = _node_names(chart)
-    title = f"    label={_quote_dot(truncate(chart.name, _MAX_TITLE))};"
+    title = f"    label={quote_dot(truncate(chart.name, _MAX_TITLE))};"
     rows = ["digraph workflow {", title, *_DOT_HEADER, *_dot_nodes(chart, names), *_dot_arrows(chart, names), "}"]
     return "\n".join(rows) + "\n"
 
@@ -130,7 +122,7 @@ def _dot_node(node: ChartNode, names: Mapping[str, str]) -> str:
 
 
 def _dot_label(node: ChartNode) -> str:
-    name = _quote_dot(truncate(sanitize_line(node.id), _MAX_TEXT))
+    name = quote_dot(truncate(sanitize_line(node.id), _MAX_TEXT))
     return name if node.id == node.subtitle else f'{name[:-1]}\\n{node.subtitle}"'
 
 
@@ -142,7 +134,7 @@ def _dot_arrows(chart: Chart, names: Mapping[str, str]) -> Iterator[str]:
     yield _dot_arrow("start", ends[chart.start], {"lhead": border.get(chart.start, "")})
     for arrow in chart.arrows:
         attributes = {
-            "label": _quote_dot(_arrow_label(arrow)) if arrow.labels else "",
+            "label": quote_dot(_arrow_label(arrow)) if arrow.labels else "",
             "style": "dashed" if arrow.dashed else "",
             "ltail": border.get(arrow.source, ""),
             "lhead": border.get(arrow.target, ""),
@@ -154,8 +146,3 @@ def _dot_arrows(chart: Chart, names: Mapping[str, str]) -> Iterator[str]:
 def _dot_arrow(source: str, target: str, attributes: Mapping[str, str]) -> str:
     given = ", ".join(f"{name}={value}" for name, value in attributes.items() if value)
     return f"    {source} -> {target}{f' [{given}]' if given else ''};"
-
-
-def _quote_dot(content: str) -> str:
-    """Quote a text. Graphviz interprets backslashes and named HTML characters even in quotes."""
-    return '"' + content.replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;") + '"'

@@ -27,14 +27,10 @@ from pipeline.graph.svg_elements import (
     draw_shape,
     draw_text_line,
     draw_tooltip,
-    escape_xml,
-    fit_text,
     format_number,
-    text_width,
-    wrap_text,
 )
 from pipeline.language.model import Workflow
-from pipeline.text import sanitize_line, truncate
+from pipeline.text import drawn_width, escape_xml, sanitize_line, truncate, truncate_drawn, wrap_drawn
 
 _MARGIN = 28.0
 _MIN_PICTURE_WIDTH = 420.0  # so that the description is not broken into a column
@@ -135,8 +131,8 @@ def draw_svg(workflow: Workflow) -> str:
     placed = place_chart(workflow)
     chart = placed.chart
     width = max(_MIN_PICTURE_WIDTH, placed.size.width) + 2 * _MARGIN
-    title = fit_text(chart.name, _TITLE_FONT * BOLD, width - 2 * _MARGIN)
-    description = wrap_text(chart.description, _DESCRIPTION_FONT, width - 2 * _MARGIN, 3)
+    title = truncate_drawn(chart.name, _TITLE_FONT * BOLD, width - 2 * _MARGIN)
+    description = wrap_drawn(chart.description, _DESCRIPTION_FONT, width - 2 * _MARGIN, 3)
     baseline = _MARGIN + _TITLE_FONT * 0.6
     heading = [draw_text_line(title, Point(_MARGIN, baseline), "title")]
     for index, row in enumerate(description, 1):
@@ -192,7 +188,7 @@ def _box_sizes(nodes: Sequence[ChartNode]) -> dict[str, Size]:
             across = min(_MAX_ACROSS, len(node.branches))
             down = -(-len(node.branches) // across)
             inside = max(map(_box_width, node.branches)) * across + _GAP * (across - 1)
-            header = text_width(f"{sanitize_line(node.id)[:60]}  {node.subtitle}", _NAME_FONT) + ICON
+            header = drawn_width(f"{sanitize_line(node.id)[:60]}  {node.subtitle}", _NAME_FONT) + ICON
             height = _HEADER + down * (_BRANCH_HEIGHT + _GAP) - _GAP + _PADDING
             sizes[node.id] = Size(max(inside, header) + 2 * _PADDING, height)
         elif node.family == "exit":
@@ -203,8 +199,8 @@ def _box_sizes(nodes: Sequence[ChartNode]) -> dict[str, Size]:
 
 
 def _box_width(node: ChartNode) -> float:
-    name = text_width(sanitize_line(node.id)[:100], _NAME_FONT) * BOLD
-    width = min(_MAX_WIDTH, _BESIDE_TEXT + max(name, text_width(node.subtitle, _SUBTITLE_FONT)))
+    name = drawn_width(sanitize_line(node.id)[:100], _NAME_FONT) * BOLD
+    width = min(_MAX_WIDTH, _BESIDE_TEXT + max(name, drawn_width(node.subtitle, _SUBTITLE_FONT)))
     return width + 8 if node.family == "exit" else max(_MIN_WIDTH, width)
 
 
@@ -233,19 +229,19 @@ def _draw_box_text(node: ChartNode, box: Box) -> str:
     """Draw the icon at the left, and the name and kind beside it."""
     icon = Point(box.x + (20 if node.family in _SLANTED else 16), box.center.y - ICON / 2)
     x, room = icon.x + ICON + 9, box.width - _BESIDE_TEXT + 8
-    name = fit_text(sanitize_line(node.id), _NAME_FONT * BOLD, room)
+    name = truncate_drawn(sanitize_line(node.id), _NAME_FONT * BOLD, room)
     drawn = draw_icon(_icon_name(node), icon)
     if name == node.subtitle:
         return drawn + draw_text_line(name, Point(x, box.center.y + 5), "name")
     y = box.center.y + (2 if node.family == "workspace" else 0)  # below the rim of the cylinder
-    subtitle = fit_text(node.subtitle, _SUBTITLE_FONT, room)
+    subtitle = truncate_drawn(node.subtitle, _SUBTITLE_FONT, room)
     return drawn + draw_text_line(name, Point(x, y - 3), "name") + draw_text_line(subtitle, Point(x, y + 13), "about")
 
 
 def _draw_header(node: ChartNode, box: Box) -> str:
     icon = Point(box.x + _PADDING, box.y + 12)
     x, y = format_number(icon.x + ICON + 9), format_number(box.y + 25)
-    name = escape_xml(fit_text(sanitize_line(node.id), _NAME_FONT, box.width * 0.6))
+    name = escape_xml(truncate_drawn(sanitize_line(node.id), _NAME_FONT, box.width * 0.6))
     subtitle = f'<tspan class="about" dx="8">{escape_xml(node.subtitle)}</tspan>'
     return draw_icon(_icon_name(node), icon) + f'<text class="name" x="{x}" y="{y}">{name}{subtitle}</text>'
 
@@ -258,7 +254,7 @@ def _draw_badge(mark: StageMark, box: Box) -> str:
     """Draw the badge of a mark across the upper right corner of a box."""
     if not mark.badge:
         return ""
-    width = text_width(mark.badge, _BADGE_FONT) * _BADGE_BOLD + 14
+    width = drawn_width(mark.badge, _BADGE_FONT) * _BADGE_BOLD + 14
     plate = Box(box.right - width + 6, box.y - _BADGE_HEIGHT / 2, width, _BADGE_HEIGHT)
     text = draw_text_line(mark.badge, Point(plate.center.x, plate.center.y + 4), "sign-words")
     return f'<g class="badge">{draw_rectangle(plate, _BADGE_HEIGHT / 2, "plate")}{text}</g>'
@@ -288,16 +284,16 @@ def _label_size(arrow: Arrow) -> Size:
     rows = _label_rows(arrow)
     if not rows:
         return NO_SIZE
-    return Size(max(text_width(row, _LABEL_FONT) for row in rows) + 12, len(rows) * _LABEL_LEADING + 4)
+    return Size(max(drawn_width(row, _LABEL_FONT) for row in rows) + 12, len(rows) * _LABEL_LEADING + 4)
 
 
 def _label_rows(arrow: Arrow) -> list[str]:
     """Return the rows of an arrow's label: up to two for each condition, of about the same length."""
     rows: list[str] = []
     for label in arrow.labels[:_MAX_LABELS]:
-        half = text_width(label[:100], _LABEL_FONT) * 0.56
+        half = drawn_width(label[:100], _LABEL_FONT) * 0.56
         fits_two_rows = half <= _MAX_LABEL_WIDTH < half * 1.8
-        rows += wrap_text(label, _LABEL_FONT, half if fits_two_rows else _MAX_LABEL_WIDTH, 2)
+        rows += wrap_drawn(label, _LABEL_FONT, half if fits_two_rows else _MAX_LABEL_WIDTH, 2)
     more = len(arrow.labels) - _MAX_LABELS
     return [*rows, f"and {more} more"] if more > 0 else rows
 

@@ -1,21 +1,13 @@
-"""The elements of an SVG picture: measured text, escaped text, the shapes and icons of stages, lines and arrowheads."""
+"""The elements of an SVG picture: the shapes and icons of stages, lines and arrowheads."""
 
-import html
-import re
-import unicodedata
 from collections.abc import Sequence
 
 from pipeline.graph.layout import Box, Point
-from pipeline.text import sanitize_line, truncate
+from pipeline.text import escape_xml, one_line
 
 BOLD = 1.07  # how much wider bold text is
 ICON = 16.0  # the width and height of an icon
 
-_NARROW = frozenset("iljtfrI.,:;!|'`()[]{}·/ -")
-_WIDE = frozenset("mwMW@%—…")
-_MAX_TOOLTIP = 300
-_NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # not allowed by XML 1.0, even escaped
-_WHITESPACE = str.maketrans({"\t": "&#9;", "\n": "&#10;", "\r": "&#13;"})
 _CORNER_RADIUS = 12.0
 _HEAD_LENGTH, _HEAD_HALF = 9.0, 4.2
 _ICONS = {
@@ -33,62 +25,14 @@ _ICONS = {
 }
 
 
-def text_width(text: str, font_size: float) -> float:
-    """Estimate the width of a text, generously: the font is unknown and nothing may stick out."""
-    return sum(map(_character_width, text)) * font_size
-
-
-def _character_width(character: str) -> float:
-    if character in _NARROW:
-        return 0.36
-    if character in _WIDE:
-        return 0.95
-    if character.isascii():
-        return 0.7 if character.isupper() else 0.58
-    if unicodedata.category(character) in ("Mn", "Me"):
-        return 0.0
-    return 1.05 if unicodedata.east_asian_width(character) in ("W", "F") else 0.7
-
-
-def fit_text(text: str, font_size: float, width: float) -> str:
-    """Shorten a text to a width, with an ellipsis where it is cut."""
-    if text_width(text, font_size) <= width:
-        return text
-    room = width / font_size - _character_width("…")
-    kept = 0
-    for character in text:
-        room -= _character_width(character)
-        if room < 0:
-            break
-        kept += 1
-    return text[:kept].rstrip() + "…"
-
-
-def wrap_text(text: str, font_size: float, width: float, max_lines: int) -> list[str]:
-    """Break a text between words into at most `max_lines` lines, and shorten each to the width."""
-    lines: list[str] = []
-    for word in text[: int(max_lines * width / font_size * 4)].split(" "):
-        longer = f"{lines[-1]} {word}".lstrip() if lines else word
-        if lines and (len(lines) == max_lines or text_width(longer, font_size) <= width):
-            lines[-1] = longer
-        else:
-            lines.append(word)
-    return [fit_text(line, font_size, width) for line in lines if line]
-
-
 def format_number(value: float) -> str:
     """Format a coordinate to a tenth."""
     return f"{round(value, 1) + 0.0:.1f}".removesuffix(".0")  # adding 0.0 makes a negative zero positive
 
 
-def escape_xml(content: str) -> str:
-    """Escape a text for the content of an element or the value of an attribute."""
-    return html.escape(_NOT_XML.sub("\N{REPLACEMENT CHARACTER}", content), quote=True).translate(_WHITESPACE)
-
-
 def draw_tooltip(content: str) -> str:
     """Draw a title, which shows when the pointer rests on its element."""
-    return f"<title>{escape_xml(truncate(sanitize_line(content), _MAX_TOOLTIP))}</title>"
+    return f"<title>{escape_xml(one_line(content))}</title>"
 
 
 def draw_text_line(content: str, at: Point, css: str) -> str:

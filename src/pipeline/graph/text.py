@@ -2,11 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from textwrap import wrap
 
 from pipeline.graph.chart import Arrow, Chart, ChartNode, build_chart
 from pipeline.language.model import Workflow
-from pipeline.text import display_width, pad, sanitize_line, truncate
+from pipeline.text import display_width, pad, sanitize_line, truncate, wrap
 
 _SIGNS = {
     "llm": "○",
@@ -44,7 +43,7 @@ class _TextDrawing:
         """Yield the heading, then stage by stage; a lone arrow without a label is a line to the stage below."""
         yield truncate(self.chart.name, _WIDTH)
         description = truncate(self.chart.description, 3 * _WIDTH)
-        yield from (truncate(row, _WIDTH) for row in wrap(description, _WIDTH, break_on_hyphens=False))
+        yield from (truncate(row, _WIDTH) for row in wrap(description, _WIDTH))
         yield from (truncate(f"input {usage}", _WIDTH) for usage in self.chart.inputs)
         yield ""
         nodes = self.chart.nodes

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from functools import reduce
 from typing import Any
 
@@ -35,8 +36,8 @@ from pipeline.language.model import (
 
 STATUS_REQUEST = """
 
-Your previous answer did not end with a status, so nobody knows whether the review passes. Answer again, and end
-with one of these lines, outside any code block:
+Your previous answer did not end with a status, so nobody knows its result. Answer again, and end with one of
+these lines, outside any code block:
 
 [STATUS: success]
 [STATUS: fail]
@@ -50,7 +51,7 @@ in it, none left out or shortened.
 _NO_FINDINGS = "it has no JSON object with `findings`"
 SECOND_ANSWER = "again"  # the directory for what an agent writes when it is asked a second time
 _PASSED = "[STATUS: success]"
-_NOTHING_FOUND = '{"findings": [], "residual_risks": [], "testing_gaps": []}'
+_NOTHING_FOUND = '{"findings": [], "reviewed": ["all files: the script has no entry"], "testing_gaps": []}'
 _NO_STATUS = "the review gave no status"
 _FROM_BEST_TO_WORST = (Status.SUCCESS, Status.PARTIAL_SUCCESS, Status.RETRY, Status.FAIL)
 _CAUSES = {
@@ -91,10 +92,7 @@ class AgentDefaults:
 
 
 class LlmHandler:
-    """Asks an agent, and again if a review's answer cannot be read or a plugin wants a second look.
-
-    Then all answers count.
-    """
+    """Asks an agent, and again if a review's answer cannot be read or leaves a wish. Then all answers count."""
 
     def __init__(
         self,
@@ -105,7 +103,6 @@ class LlmHandler:
         defaults: AgentDefaults = AgentDefaults(),  # noqa: B008 - it is frozen
         read_answer: ReadAnswer = lambda *_: None,
         answer_format: Callable[[LlmStage], str] = lambda _: "",
-        second_look: Callable[[Job, Outcome], str] = lambda *_: "",
         key_hint: Callable[[str, Collection[str]], str] = lambda *_: "",  # which keys an agent was not given
     ) -> None:
         self._choose_backend = choose_backend
@@ -115,7 +112,6 @@ class LlmHandler:
         self._defaults = defaults
         self._read_answer = read_answer
         self._answer_format = answer_format
-        self._second_look = second_look
         self._key_hint = key_hint
         self._quota_resets: dict[tuple[str, str | None], float] = {}  # by agent and model
 
@@ -132,19 +128,7 @@ class LlmHandler:
         prompt = self._prompt(job, stage)
         job.attach_prompt(prompt)
         request = self._request(job, stage, choice, backend, prompt)
-        results = [await self._ask(backend, request, job)]
-        outcome = self._judge(job, stage, results, backend.name)
-        if outcome.failure and outcome.failure.kind is FailureClass.PROTOCOL:
-            unread = outcome.reason
-            wish = STATUS_REQUEST if unread == _NO_STATUS else REPEAT_REQUEST.format(problem=unread)
-            request = _second_request(request, results[-1].session, wish, self._answer_format(stage))
-            results.append(await self._ask(backend, request, job))
-            outcome = self._judge(job, stage, results, backend.name)
-        if is_review(stage) and not outcome.failure and (wish := self._second_look(job, outcome)):
-            request = _second_request(request, results[-1].session, wish, self._answer_format(stage))
-            results.append(await self._ask(backend, request, job))
-            outcome = self._judge(job, stage, results, backend.name)
-
+        outcome = await self._converse(job, stage, backend, request)
         if (seconds := quota_resets_after(outcome)) is not None:
             self._quota_resets[backend.name, choice.model] = self._now() + seconds
         if not outcome.failure:
@@ -156,6 +140,20 @@ class LlmHandler:
         files = {name: request.artifacts / f"{name}.log" for name in ("stdout", "stderr")}
         logs = {name: job.relative_path(path) for name, path in files.items() if path.is_file()}
         return outcome.model_copy(update={"logs": logs})
+
+    async def _converse(self, job: Job, stage: LlmStage, backend: Backend, request: AgentRequest) -> Outcome:
+        """Ask until nothing is left to ask: once more about a problem, and once more about a wish."""
+        results, asked = [await self._ask(backend, request, job)], set[_Again]()
+        while True:
+            assessment = self._assess(job, stage, results)
+            outcome = judge_results(stage, results, backend.name, assessment, job.elapsed())
+            reason = _ask_again_for(outcome, assessment)
+            if reason is None or reason in asked:
+                return outcome
+            asked.add(reason)
+            question = assessment.wish if reason is _Again.WISH and assessment else _problem_request(outcome.reason)
+            request = _second_request(request, results[-1].session, question, self._answer_format(stage))
+            results.append(await self._ask(backend, request, job))
 
     async def ask(self, job: Job, question: AgentQuestion) -> Outcome:
         """Ask an agent on behalf of a stage without one."""
@@ -206,13 +204,31 @@ class LlmHandler:
         price = self._defaults.prices.get(request.model or backend.name)
         return result._replace(usage=result.usage.priced(price)) if result.usage else result
 
-    def _judge(self, job: Job, stage: LlmStage, results: Sequence[AgentResult], backend: str) -> Outcome:
-        assessment = None
-        if is_review(stage) and results[-1].status is AgentStatus.OK:
-            texts = [result.text for result in results]
-            problem = next(filter(None, map(length_problem, texts)), "")
-            assessment = Assessment(problem=problem) if problem else self._read_answer(job, texts)
-        return judge_results(stage, results, backend, assessment, job.elapsed())
+    def _assess(self, job: Job, stage: LlmStage, results: Sequence[AgentResult]) -> Assessment | None:
+        """Read all answers of a review together."""
+        if not is_review(stage) or results[-1].status is not AgentStatus.OK:
+            return None
+        texts = [result.text for result in results]
+        problem = next(filter(None, map(length_problem, texts)), "")
+        return Assessment(problem=problem) if problem else self._read_answer(job, texts)
+
+
+class _Again(Enum):
+    """Why an agent is asked once more."""
+
+    PROBLEM = auto()
+    WISH = auto()
+
+
+def _ask_again_for(outcome: Outcome, assessment: Assessment | None) -> _Again | None:
+    """Return why the agent is to be asked once more, if it is."""
+    if outcome.failure is not None:
+        return _Again.PROBLEM if outcome.failure.kind is FailureClass.PROTOCOL else None
+    return _Again.WISH if assessment and assessment.wish else None
+
+
+def _problem_request(problem: str) -> str:
+    return STATUS_REQUEST if problem == _NO_STATUS else REPEAT_REQUEST.format(problem=problem)
 
 
 def _second_request(first: AgentRequest, session: AgentSession | None, wish: str, answer_format: str) -> AgentRequest:
@@ -230,7 +246,8 @@ def judge_results(
 ) -> Outcome:
     """Decide the outcome of a stage from everything its agent answered.
 
-    `assessment` is what code read from a review; if it and the agent's own status disagree, the worse one counts.
+    `assessment` is what code read from a review; if it and the agent's own status disagree, the worse one counts. What
+    its findings say is known when the visit is concluded.
     """
     last = results[-1]
     if last.outcome is not None:
@@ -244,6 +261,8 @@ def judge_results(
 
     stated = [(one.status, one) for one in markers if one.status is not None]
     claimed, worst = max(stated, key=lambda each: _FROM_BEST_TO_WORST.index(each[0]), default=(None, markers[-1]))
+    if assessment is not None and assessment.status is None and not assessment.problem:
+        assessment = None  # the agent's own words decide
     if assessment is None and is_structured_review(stage):
         assessment = Assessment(problem=_NO_FINDINGS)  # whatever status it gives; asked for once more
     if assessment is None and claimed:
@@ -256,12 +275,10 @@ def judge_results(
         reason = f"the review cannot be read: {assessment.problem}"
         return _fail(unread, Failure(kind=FailureClass.PROTOCOL, digest=reason, exit_code=last.exit_code))
     found = assessment.status
-    if claimed is None or claimed is found:
-        return _accept(unread, found, StatusSource.STRUCTURED, markers[-1], assessment.reason)
-    notes = (f"the answer claims {claimed}; its findings say {found}; the worse one counts",)
-    if _FROM_BEST_TO_WORST.index(claimed) > _FROM_BEST_TO_WORST.index(found):
-        return _accept(unread, claimed, StatusSource.MARKER, worst, notes=notes)
-    return _accept(unread, found, StatusSource.STRUCTURED, markers[-1], assessment.reason, notes)
+    assert found is not None  # noqa: S101 - such an assessment was left to the agent's own words above
+    if claimed is not None and _FROM_BEST_TO_WORST.index(claimed) > _FROM_BEST_TO_WORST.index(found):
+        return _accept(unread, claimed, StatusSource.MARKER, worst)
+    return _accept(unread, found, StatusSource.STRUCTURED, markers[-1], assessment.reason)
 
 
 def _unread_outcome(results: Sequence[AgentResult], backend: str, duration: float) -> Outcome:
@@ -274,6 +291,7 @@ def _unread_outcome(results: Sequence[AgentResult], backend: str, duration: floa
     return Outcome(
         status=Status.ERROR,
         response="\n\n".join((*earlier, last)),
+        answers=tuple(result.text for result in results) if len(results) > 1 else (),
         usage=reduce(Usage.plus, used) if used else None,
         duration=duration,
         backend=backend,
@@ -291,7 +309,6 @@ def _accept(
     source: StatusSource,
     markers: StatusMarkers,
     reason: str = "",
-    notes: tuple[str, ...] = (),
 ) -> Outcome:
     if source is StatusSource.MARKER:
         reason = "" if status is Status.SUCCESS else markers.reason
@@ -302,7 +319,6 @@ def _accept(
             "reason": reason,
             "preferred_label": markers.preferred_label,
             "preferred_next": markers.preferred_next,
-            "notes": (*unread.notes, *notes),
         }
     )
 

@@ -11,7 +11,7 @@ from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, Stat
 from pipeline.engine.ports import Assessment, ExitReason, Job, ProcessCommand, Processes, ProcessResult, ReadReport
 from pipeline.handlers.variables import context_text, input_variable, shell_command
 from pipeline.language.model import FindingsFormat, ToolStage
-from pipeline.text import REPLACEMENT, last_line, sanitize_block, sanitize_line, truncate
+from pipeline.text import REPLACEMENT, last_line, one_line, sanitize_block
 
 LARGEST_VALUE = 100_000  # bytes that fit into an environment variable with room to spare
 LONGEST_HEADLINE = 200
@@ -146,7 +146,7 @@ def failure_headline(stdout: str, stderr: str, otherwise: str) -> str:
     if not headline:
         last = last_line(stderr or stdout)
         headline = f"{otherwise}: {last}" if last else otherwise
-    return truncate(sanitize_line(headline), LONGEST_HEADLINE)
+    return one_line(headline, LONGEST_HEADLINE)
 
 
 def apply_report(outcome: Outcome, report: Assessment) -> Outcome:
@@ -159,7 +159,7 @@ def apply_report(outcome: Outcome, report: Assessment) -> Outcome:
         return outcome.model_copy(update={"status": Status.ERROR, "reason": reason, "failure": failure})
     if not outcome.status.passes:
         return outcome.model_copy(update={"reason": report.reason or outcome.reason})
-    if report.status is Status.SUCCESS:
+    if report.status is None or report.status is Status.SUCCESS:
         return outcome
     return outcome.model_copy(
         update={"status": report.status, "source": StatusSource.STRUCTURED, "reason": report.reason}

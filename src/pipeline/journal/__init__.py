@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from pipeline.engine.ports import RunExists
+from pipeline.engine.errors import RunExists
 from pipeline.errors import AwfError
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # in ASCII order; without i, l, o and u

@@ -1,4 +1,4 @@
-"""Records and attached texts as bytes. Every version of the format stays readable.
+"""Records as bytes. Every version of the format stays readable.
 
 A record is one JSON object with the version of its format. A visit's answer occurs in several context keys, so long
 texts of a visit are stored once: the record then has `texts`, `{"$text": n}` refers to the n-th of them, and `places`
@@ -6,19 +6,18 @@ lists where these references are. A value that only looks like a reference is le
 """
 
 import json
-import zlib
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from pipeline.engine.context import check_json
-from pipeline.engine.ports import JournalError
+from pipeline.engine.errors import JournalError
 from pipeline.engine.records import AnyRecord, VisitCompleted
+from pipeline.journal.packing import damaged_record
 
 VERSION = 2  # 2: stage_errored, run_failed, operations of branches
 LONG = 200  # characters of a text that is worth sharing
-ATTACHMENT_ERRORS = (zlib.error, UnicodeDecodeError, TypeError)  # what `unpack_text` raises for damaged bytes
 
 _adapter: TypeAdapter[AnyRecord] = TypeAdapter(AnyRecord)
 
@@ -86,30 +85,6 @@ def decode(body: bytes, run_id: str, seq: int) -> AnyRecord:
         raise damaged_record(owner, seq, f"{where}: {problem['msg']}" if where else problem["msg"]) from error
     except (LookupError, TypeError, ValueError) as error:
         raise damaged_record(owner, seq, "it refers to a text that it does not have") from error
-
-
-def damaged_record(owner: str, seq: int, problem: str) -> JournalError:
-    """Return the error for a record, of a run or of the ledger, that cannot be read."""
-    return JournalError(
-        f"record {seq} of {owner} is damaged: {problem}",
-        help="nothing was changed; restore the store from a backup, or start a new run",
-    )
-
-
-def pack_text(text: str) -> bytes:
-    """Return a text as it is attached to a record: compressed, with a checksum."""
-    return zlib.compress(text.encode("utf-8", "surrogatepass"), level=1)
-
-
-def unpack_text(body: bytes) -> str:
-    """Return an attached text, or raise one of ATTACHMENT_ERRORS if it is damaged."""
-    if body[:1] == b"\0":  # a short text of earlier versions: not compressed, after a checksum of four bytes
-        data = body[5:]
-        if zlib.crc32(data).to_bytes(4) != body[1:5]:
-            raise zlib.error("checksum mismatch")
-    else:
-        data = zlib.decompress(body)
-    return data.decode("utf-8", "surrogatepass")
 
 
 def _parse_json(body: bytes) -> Any:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from pipeline.engine.ports import JournalError, RunIsOwned
+from pipeline.engine.errors import JournalError, RunIsOwned
 
 LOCKS = "locks"  # the directory of a store's lock files
 _ATTEMPTS, _PAUSE = 100, 0.02  # attempts to take the lock of a dead process, and seconds between two

@@ -4,24 +4,25 @@ import os
 import shutil
 import sqlite3
 import time
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pipeline.engine.ports import JournalEntry, JournalError, UnknownRun
-from pipeline.engine.records import AnyRecord
+from pipeline.engine.errors import JournalError, UnknownRun
 from pipeline.files import sync_directory
 from pipeline.journal import check_run_id, run_exists
-from pipeline.journal.codec import ATTACHMENT_ERRORS, damaged_record, decode, encode, pack_text, unpack_text
 from pipeline.journal.lock import LOCKS, lock_run
+from pipeline.journal.packing import ATTACHMENT_ERRORS, damaged_record, pack_text, unpack_text
+
+if TYPE_CHECKING:
+    from pipeline.engine.ports import JournalEntry
+    from pipeline.engine.records import AnyRecord
 
 DATABASE = "awf.db"
-SCHEMA = 2
+SCHEMA = 3  # of a store; one of another version is refused
 LEDGER = ""  # the name under which `StoreHeads` lists the ledger; no run has it
-_BAD_CHECKSUM = b"\0"  # the prefix of a body of schema 1 that was damaged before it was converted
 _TIMEOUT = 60.0  # seconds to wait for another process to finish its commit
 _BATCH = 100  # records read at once, so that no read transaction stays open while a caller uses them
 
@@ -35,20 +36,9 @@ _TABLES = {
     "cancellations": "(run TEXT, number INTEGER, reason TEXT NOT NULL, sender TEXT NOT NULL, at REAL NOT NULL,"
     " PRIMARY KEY (run, number)) WITHOUT ROWID",
 }
-# Schema 1 had one table `records (id, crc, body, attached)` for records and ledger lines: the upper half of an id was
-# the number of the run, 0 for the ledger, and the lower half the number of the record. Its mailbox came with its first
-# use.
-_SCHEMA_1 = {
-    "records": "SELECT id >> 32 AS run, id & 4294967295 AS seq, checked(id, crc, CAST(body AS BLOB)) AS body FROM {0}"
-    " WHERE id >> 32",
-    "attachments": "SELECT id >> 32 AS run, id & 4294967295 AS seq, attached AS body FROM {0} WHERE attached NOT NULL",
-    "ledger": "SELECT id AS seq, checked(id, crc, CAST(body AS BLOB)) AS line FROM {0} WHERE id >> 32 = 0",
-}
-
 _GITIGNORE = """\
 # Runs stay out of version control; their configuration may be committed.
 /*
-!/.gitignore
 !/config.kdl
 !/self-check
 !/workflows/
@@ -151,16 +141,6 @@ def open_database(path: Path) -> sqlite3.Connection:
     database = _connect(path, "mode=rw") if is_writable else _open_read_only(path)
     database.execute("PRAGMA synchronous=FULL")
     database.execute("PRAGMA cell_size_check=ON")
-    if database.execute("PRAGMA user_version").fetchone()[0] < SCHEMA:
-        database.create_function("checked", 3, _check_body, deterministic=True)
-        try:
-            _upgrade(database)
-        except sqlite3.Error:  # it cannot be written, or not all of it can be read: what can be is read as it is
-            for name, query in _SCHEMA_1.items():
-                database.execute(f"CREATE TEMP VIEW {name} AS {query.format('main.records')}")
-            present = {name for (name,) in database.execute("SELECT name FROM main.sqlite_master")}
-            for name in {"answers", "cancellations"} - present:
-                database.execute(f"CREATE TEMP TABLE {name} {_TABLES[name]}")
     if not is_writable:
         database.execute("PRAGMA query_only=ON")
     return database
@@ -173,14 +153,15 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     except BaseException:
         database.close()
         raise
-    if 1 <= schema <= SCHEMA:
+    if schema == SCHEMA:
         return database
     database.close()
     if schema < 1:
         message = f"{path} is a database, but not a journal of awf"
         raise JournalError(message, help="move it away, or use another store")
-    message = f"{path} was written by a newer awf (schema {schema}, supported {SCHEMA})"
-    raise JournalError(message, help="update awf; nothing was changed")
+    version = "an older" if schema < SCHEMA else "a newer"
+    message = f"{path} was written by {version} awf (schema {schema}, this one uses {SCHEMA})"
+    raise JournalError(message, help="use that version, or another store; nothing was changed")
 
 
 def _create_tables(database: sqlite3.Connection) -> None:
@@ -200,27 +181,6 @@ def _open_read_only(path: Path) -> sqlite3.Connection:
         for part in (path, _log(path)):
             shutil.copyfile(part, Path(copy, part.name))
         return _connect(Path(copy, path.name), "mode=rw")
-
-
-def _upgrade(database: sqlite3.Connection) -> None:
-    """Convert a database of schema 1, all of it or nothing."""
-    database.execute("BEGIN IMMEDIATE")
-    try:
-        if database.execute("PRAGMA user_version").fetchone()[0] < SCHEMA:  # another process may have been quicker
-            database.execute("ALTER TABLE records RENAME TO schema_1")
-            _create_tables(database)
-            for name, query in _SCHEMA_1.items():
-                database.execute(f"INSERT INTO {name} {query.format('schema_1')} ORDER BY id")
-            database.execute("DROP TABLE schema_1")
-        database.execute("COMMIT")
-    finally:
-        if database.in_transaction:
-            database.execute("ROLLBACK")
-
-
-def _check_body(id: int, crc: int, body: bytes) -> bytes:
-    """Return a body of schema 1. One whose checksum does not match gets a prefix that no reader accepts."""
-    return body if zlib.crc32(body, id & 0xFFFFFFFF) == crc else _BAD_CHECKSUM + body
 
 
 def _log(path: Path) -> Path:
@@ -254,17 +214,17 @@ class SqliteJournal:
         self._database: sqlite3.Connection | None = None
         self._file_ids: list[tuple[int, int]] = []
 
-    def create(self, run_id: str, record: AnyRecord) -> None:
+    def create(self, run_id: str, record: "AnyRecord") -> None:
         check_run_id(run_id)
-        body = encode(record)
+        body = _encode(record)
         with self._transaction(create=True) as database:
             if self._find_run(run_id) is not None:
                 raise run_exists(run_id)
             number = database.execute("INSERT INTO runs (name) VALUES (?)", (run_id,)).lastrowid
             database.execute("INSERT INTO records VALUES (?, 1, ?)", (number, body))
 
-    def append(self, run_id: str, record: AnyRecord, *, attached: str = "", lines: Sequence[str] = ()) -> int:
-        body, number = encode(record), self._run_number(run_id)
+    def append(self, run_id: str, record: "AnyRecord", *, attached: str = "", lines: Sequence[str] = ()) -> int:
+        body, number = _encode(record), self._run_number(run_id)
         with self._transaction() as database:
             newest = database.execute("SELECT max(seq) FROM records WHERE run = ?", (number,)).fetchone()[0]
             if newest is None:
@@ -285,18 +245,18 @@ class SqliteJournal:
         except ATTACHMENT_ERRORS as error:
             raise damaged_record(f"run {run_id}", seq, "the text attached to it cannot be read") from error
 
-    def entries(self, run_id: str, after: int = 0) -> Iterator[JournalEntry]:
+    def entries(self, run_id: str, after: int = 0) -> "Iterator[JournalEntry]":
         query = "SELECT seq, body FROM records WHERE run = ? AND seq > ? ORDER BY seq"
         rows = self._read(f"run {run_id}", query, (self._run_number(run_id),), after)
-        return (JournalEntry(seq, decode(body, run_id, seq)) for seq, body in rows)
+        return (_entry(run_id, seq, body) for seq, body in rows)
 
-    def last(self, run_id: str) -> JournalEntry:
+    def last(self, run_id: str) -> "JournalEntry":
         query = "SELECT seq, body FROM records WHERE run = ? ORDER BY seq DESC LIMIT 1"
         rows = self._query(query, (self._run_number(run_id),))
         if not rows:
             raise damaged_record(f"run {run_id}", 1, "it is missing")
         seq, body = rows[0]
-        return JournalEntry(seq, decode(body, run_id, seq))
+        return _entry(run_id, seq, body)
 
     def ledger(self, after: int = 0) -> Iterator[tuple[int, str]]:
         query = "SELECT seq, line FROM ledger WHERE seq > ? ORDER BY seq"
@@ -343,8 +303,6 @@ class SqliteJournal:
                     raise damaged_record(owner, after + 1, "it is missing")
                 if not isinstance(body, bytes):
                     raise damaged_record(owner, seq, "it was changed by hand")
-                if body.startswith(_BAD_CHECKSUM):
-                    raise damaged_record(owner, seq, "its checksum does not match")
                 after = seq
                 yield seq, body
 
@@ -439,3 +397,16 @@ class StoreHeads:
             self._database = open_database(self._path)
             self._database.execute("PRAGMA query_only=ON")
         return self._database
+
+
+def _encode(record: "AnyRecord") -> bytes:
+    from pipeline.journal.codec import encode  # noqa: PLC0415 - who reads findings needs no records, and saves 30 ms
+
+    return encode(record)
+
+
+def _entry(run_id: str, seq: int, body: bytes) -> "JournalEntry":
+    from pipeline.engine.ports import JournalEntry  # noqa: PLC0415 - as above
+    from pipeline.journal.codec import decode  # noqa: PLC0415 - as above
+
+    return JournalEntry(seq, decode(body, run_id, seq))

@@ -23,6 +23,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError, core_schema
 
 from pipeline.language.expressions import Expression, ExpressionError, parse_expression
+from pipeline.language.lens import Lens as Lens  # noqa: PLC0414 - a part of the model
 from pipeline.language.source import NO_SPANS, SourceSpans
 
 VERSION = 2
@@ -173,14 +174,6 @@ class FindingsFormat(StrEnum):
     MYPY = "mypy"
 
 
-class Lens(StrEnum):
-    """What a review looks at."""
-
-    CODE_REVIEW = "code-review"
-    QA = "qa"  # tests, and how the product behaves
-    PM = "pm"  # requirements, and what users get
-
-
 class Backoff(StrEnum):
     """How the wait between attempts grows."""
 
@@ -192,7 +185,7 @@ class Backoff(StrEnum):
 class Element(BaseModel):
     """One node of a file."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     positional: ClassVar[tuple[str, ...]] = ()  # fields written as arguments
     blocks: ClassVar[Mapping[str, str]] = {}  # child nodes that are elements themselves, and the fields they fill

@@ -1,4 +1,4 @@
-"""KDL nodes to models, for workflows and settings alike.
+"""KDL nodes to models.
 
 What a model rejects is reported and left out, so that one pass shows every problem of a file.
 """
@@ -20,7 +20,6 @@ from pipeline.language.kdl import (
     KdlNode,
     KdlValue,
     NestingError,
-    Scalar,
     key_before,
     parse_kdl,
 )
@@ -36,7 +35,7 @@ from pipeline.language.model import (
     WorkflowInput,
 )
 from pipeline.language.source import START, SourceSpans, SourceText, Span
-from pipeline.text import did_you_mean, nearest
+from pipeline.text import did_you_mean, listing, nearest, quote_value
 
 MAX_BYTES = 1024 * 1024
 MAX_STAGES = 10_000
@@ -81,7 +80,7 @@ def parse_workflow(source: SourceText) -> WorkflowDraft:
     nodes, hits = parse_nodes(source)
     if hits:
         return WorkflowDraft(source, None, tuple(hits))
-    hits += (_unknown_node(node, "a workflow file", ["workflow"]) for node in nodes if node.name != "workflow")
+    hits += (unknown_node(node, "a workflow file", ["workflow"]) for node in nodes if node.name != "workflow")
     workflows = [node for node in nodes if node.name == "workflow"]
     hits += (NOT_ONE_WORKFLOW.hit(node.span, "a second workflow", "move it to its own file") for node in workflows[1:])
     if not workflows:
@@ -97,7 +96,7 @@ def parse_workflow(source: SourceText) -> WorkflowDraft:
     if version is None:
         hits.append(UNSUPPORTED_VERSION.hit(node.span, "the workflow has no version", "add: version 2"))
     elif version.value != VERSION or isinstance(version.value, bool | float):
-        message = f"unsupported version {_quote(version.value)}"
+        message = f"unsupported version {quote_value(version.value)}"
         hits.append(UNSUPPORTED_VERSION.hit(version.span, message, "write: version 2"))
     workflow = read_element(Workflow, node, "the workflow", source.text, hits)
     return WorkflowDraft(source, workflow, tuple(hits))
@@ -173,7 +172,7 @@ class _ElementReader:
         for name, argument in zip(positional, self.node.args, strict=False):
             self.values[name], self.spans[name] = argument.value, (argument.span,)
         for extra in self.node.args[len(positional) :]:
-            message = f"{self.owner}: unexpected argument {_quote(extra.value)}"
+            message = f"{self.owner}: unexpected argument {quote_value(extra.value)}"
             self.report(STRAY_VALUE, extra.span, message, 'give it a name: name="value"')
         for name, value in self.node.props.items():
             if name in self.attributes:
@@ -196,7 +195,7 @@ class _ElementReader:
             self.read_attribute(child)
         else:
             known = [*self.model.blocks, *(["meta"] if has_meta else []), *self.attributes]
-            self.hits.append(_unknown_node(child, self.owner, known))
+            self.hits.append(unknown_node(child, self.owner, known))
 
     def read_block(self, child: KdlNode, field: str) -> None:
         """Read a child node that is an element itself."""
@@ -204,10 +203,10 @@ class _ElementReader:
         types = [part for part in (annotation, *get_args(annotation)) if isinstance(part, type)]
         models = [part for part in types if issubclass(part, Element)]
         if models:
-            built = _ElementReader(models[0], child, _describe(child), self.text, self.hits, self.stage).read()
+            built = _ElementReader(models[0], child, describe(child), self.text, self.hits, self.stage).read()
             if isinstance(built, WorkflowInput) and built.name and not INPUT_NAME.fullmatch(built.name):
                 help = 'use up to 64 lowercase letters, digits and "_", starting with a letter'
-                self.report(BAD_NAME, built.spans.of("name"), f"invalid input name {_quote(built.name)}", help)
+                self.report(BAD_NAME, built.spans.of("name"), f"invalid input name {quote_value(built.name)}", help)
         else:  # the stages are a union of models
             built = _read_stage(child, self.text, self.hits)
         if get_origin(annotation) is tuple:
@@ -284,12 +283,12 @@ class _ElementReader:
             self.report(BAD_RETRY, span, f'retry: "{field}" must be {expected}' if field else f"retry: {expected}")
         elif error in ("enum", "literal_error"):
             choices = _choices(self.model, field)
-            message = f"{what} must be one of {', '.join(choices)}, not {_quote(value)}"
+            message = f"{what} must be one of {', '.join(choices)}, not {quote_value(value)}"
             self.report(UNKNOWN_CHOICE, span, message, did_you_mean(value, choices) if isinstance(value, str) else None)
         else:
             whole = isinstance(value, float) and error in ("int_type", "int_from_float")
             rule = NOT_AN_INTEGER if whole else WRONG_VALUE
-            self.report(rule, span, f"{what} must be {expected}, not {_quote(value)}")
+            self.report(rule, span, f"{what} must be {expected}, not {quote_value(value)}")
 
     def report_missing(self, field: str) -> None:
         if self.model is Workflow and field == "start":
@@ -304,7 +303,9 @@ class _ElementReader:
         help = did_you_mean(name, known)
         kinds = [kind for kind, model in STAGE_MODELS.items() if name in model.attributes()]
         if not help:
-            help = f"it belongs to {' and '.join(kinds)} stages" if kinds and self.stage else _listing(owner, known)
+            help = (
+                f"it belongs to {listing(kinds)} stages" if kinds and self.stage else unknown_hint(name, owner, known)
+            )
         span = key_before(self.text, value) or value.span
         self.report(UNKNOWN_PROPERTY, span, f'unknown property "{name}" in {owner}', help)
 
@@ -321,7 +322,7 @@ def _read_stage(node: KdlNode, text: str, hits: list[RuleHit]) -> BaseStage:
     stage = name if isinstance(name, str) else ""
     if stage and not STAGE_ID.fullmatch(stage):
         help = 'use 1 to 64 letters, digits, "_" and "-", starting with a letter or "_"'
-        hits.append(BAD_NAME.hit(node.args[0].span, f"invalid stage id {_quote(stage)}", help))
+        hits.append(BAD_NAME.hit(node.args[0].span, f"invalid stage id {quote_value(stage)}", help))
     written = _written_value(node, "kind")
     kind = written.value if written else None
     if kind not in list(StageKind):
@@ -330,12 +331,12 @@ def _read_stage(node: KdlNode, text: str, hits: list[RuleHit]) -> BaseStage:
             hits.append(UNKNOWN_KIND.hit(node.title_span, f'stage "{stage}" has no kind', choices, stage))
         else:
             help = did_you_mean(str(kind), StageKind) or choices
-            message = f'stage "{stage}" has the unknown kind {_quote(kind)}'
+            message = f'stage "{stage}" has the unknown kind {quote_value(kind)}'
             hits.append(UNKNOWN_KIND.hit(written.span, message, help, stage))
         kind = nearest(kind, StageKind) if isinstance(kind, str) else None
     meant = StageKind(kind) if kind else None
     model = STAGE_MODELS[meant] if meant else _UnknownStage
-    built: BaseStage = _ElementReader(model, node, _describe(node), text, hits, stage, meant).read()
+    built: BaseStage = _ElementReader(model, node, describe(node), text, hits, stage, meant).read()
     return built
 
 
@@ -345,32 +346,26 @@ def _written_value(node: KdlNode, name: str) -> KdlValue | None:
     return node.props.get(name) or next(children, None)
 
 
-def _unknown_node(node: KdlNode, parent: str, known: Iterable[str]) -> RuleHit:
-    known = sorted(known)
-    help = did_you_mean(node.name, known) or _listing(parent, known)
-    return UNKNOWN_NODE.hit(node.span, f'unknown node "{node.name}" in {parent}', help)
+def unknown_node(node: KdlNode, parent: str, known: Iterable[str]) -> RuleHit:
+    """Report a child node that its parent does not take."""
+    return UNKNOWN_NODE.hit(
+        node.span, f'unknown node "{node.name}" in {parent}', unknown_hint(node.name, parent, known)
+    )
 
 
-def _listing(owner: str, known: list[str]) -> str:
-    return f"{owner} takes {', '.join(known)}" if known else f"{owner} takes no child nodes"
+def unknown_hint(name: str, owner: str, known: Iterable[str]) -> str:
+    """Say which name was probably meant, or which there are."""
+    names = sorted(known)
+    return did_you_mean(name, names) or f"{owner} takes {', '.join(names) or 'no child nodes'}"
 
 
-def _describe(node: KdlNode) -> str:
+def describe(node: KdlNode) -> str:
     """An element's name in messages: `stage "build"`, `retry`, `the transition from "build"`."""
     if node.args and isinstance(node.args[0].value, str):
         return f'{node.name} "{node.args[0].value}"'
     if node.name == "transition" and (source := node.props.get("from")):
         return f'the transition from "{source.value}"'
     return node.name
-
-
-def _quote(value: Scalar) -> str:
-    """A value as a message shows it: quoted and shortened if it is text."""
-    if isinstance(value, str):
-        return f'"{value}"' if len(value) <= 40 else f'"{value[:37]}..."'
-    if value is None or isinstance(value, bool):
-        return "null" if value is None else str(value).lower()
-    return str(value)
 
 
 def _plain_data(node: KdlNode) -> dict[str, object]:

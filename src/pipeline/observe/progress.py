@@ -7,7 +7,14 @@ from datetime import datetime
 from typing import Protocol, TextIO
 
 from pipeline.engine.events import Event, EventKind
-from pipeline.text import format_duration, format_time_until, pad, plural, sanitize_line, truncate, visit_label
+from pipeline.text import (
+    format_duration,
+    format_time_until,
+    one_line,
+    pad,
+    plural,
+    visit_label,
+)
 
 _NAME_WIDTH = 20  # columns for a stage and its visit
 _MAX_TEXT = 400  # columns
@@ -72,11 +79,11 @@ def event_line(event: Event) -> str:
 
 
 def _event_text(event: Event) -> str | None:
-    data, reason = event.data, _clean(event.data.get("reason"))
+    data, reason = event.data, _said(event.data.get("reason"))
     match event.event:
         case EventKind.RUN_STARTED | EventKind.RUN_RESUMED:
             verb = event.event.removeprefix("run_")
-            return f"{verb}  {event.run_id}  {_clean(data.get('workflow'))}: {_clean(data.get('goal'))}".rstrip(": ")
+            return f"{verb}  {event.run_id}  {_said(data.get('workflow'))}: {_said(data.get('goal'))}".rstrip(": ")
         case EventKind.STAGE_STARTED:
             return "started" if data.get("attempt", 1) == 1 else f"started, attempt {data['attempt']}"
         case EventKind.STAGE_RETRYING:
@@ -90,9 +97,9 @@ def _event_text(event: Event) -> str | None:
         case EventKind.HUMAN_ASKED:
             return "asks a person"
         case EventKind.HUMAN_ANSWERED:
-            return f"answered: {_clean(data.get('option'))}" + (f" (by {_clean(data['by'])})" if data.get("by") else "")
+            return f"answered: {_said(data.get('option'))}" + (f" (by {_said(data['by'])})" if data.get("by") else "")
         case EventKind.PLUGIN_FAILED:
-            return f"plugin {_clean(data.get('plugin'))} failed in {data.get('hook')}: {_clean(data.get('error'))}"
+            return f"plugin {_said(data.get('plugin'))} failed in {data.get('hook')}: {_said(data.get('error'))}"
         case EventKind.RUN_PAUSED | EventKind.RUN_COMPLETED | EventKind.RUN_FAILED | EventKind.RUN_CANCELLED:
             until = f"; continues {format_time_until(data['until'], event.at)}" if data.get("until") else ""
             return _columns(data.get("status", ""), "", reason + until)
@@ -104,5 +111,5 @@ def _columns(status: str, duration: str, text: str) -> str:
     return f"{status:<7}  {duration:>6}  {text}"
 
 
-def _clean(value: object) -> str:
-    return truncate(sanitize_line(str(value or "")), _MAX_TEXT)
+def _said(value: object) -> str:
+    return one_line(str(value or ""), _MAX_TEXT)

@@ -10,10 +10,9 @@ from typing import Any
 
 import pluggy
 
-from pipeline.engine.context import Context, Operation
+from pipeline.engine.context import Context
 from pipeline.engine.events import Event
-from pipeline.engine.outcome import Outcome
-from pipeline.engine.ports import Assessment, Backend, Handler, Job, LedgerLine, Worklist
+from pipeline.engine.ports import Assessment, Backend, Briefing, Concluded, Conclusion, Handler, Job, Owned
 from pipeline.engine.routing import ExpressionFunction
 from pipeline.engine.state import State
 from pipeline.language.diagnostics import Rule
@@ -26,87 +25,67 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
 @hookspec
-def before_stage(stage: BaseStage, visit: int, state: State) -> None:
-    """An attempt at a stage is about to start."""
+def before_stage(stage: BaseStage, visit: int, state: State) -> Mapping[str, Any] | None:
+    """Note what is to be kept with an attempt that is about to start.
 
-
-@hookspec
-def after_stage(
-    stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
-) -> Iterable[Operation | LedgerLine]:
-    """Context operations and ledger lines to commit with a completed stage. `Hold(reason)` pauses the run after it.
-
-    `context` includes what the stage itself changed; `state` is the run before that. A stage that could not do its job
-    has the status `error`: only ledger lines count then.
+    It is plain data, recorded with the outcome as `Outcome.kept`, so that `conclude` has it in any process.
     """
 
 
 @hookspec
-def after_branch(stage: BaseStage, visit: int, outcome: Outcome, state: State) -> Iterable[Operation]:
-    """Context operations to record with a branch of a parallel stage, so that a crash does not lose them.
+def conclude(visits: Sequence[Concluded], context: Context, state: State, at: float) -> Conclusion | None:
+    """Amend outcomes, change the context and add to the ledger before visits are recorded.
 
-    They are applied when the branches are joined; `after_stage` is called for each branch then, in file order.
+    Visits are concluded together: one, or all branches of a parallel stage, in file order. `context` and `state` are
+    those before the visits. Plugins are asked in the order of registration, and each sees the outcomes as the earlier
+    ones amended them. If an outcome is amended to `error`, its visit runs again when the run is resumed, and of the
+    conclusion only `lines` count; the other branches of its stage stay done and are concluded again with it. A visit
+    that could not do its job is concluded alone, with the status `error`: only `lines` count then, too.
     """
 
 
 @hookspec
-def after_commit() -> None:
-    """A stage was committed, with all that plugins added to it."""
-
-
-@hookspec
-def commit_events(before: Context, after: Context) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    """Events, as kind and data, to emit after a commit that changed the context."""
+def committed(before: Context, after: Context) -> Iterable[tuple[str, Mapping[str, Any]]]:
+    """Act on a commit, which may have changed the context, and return events to emit, as kind and data."""
 
 
 @hookspec
 def on_resume(run_id: str) -> None:
-    """A run is resumed, before its next stage."""
+    """Repair what a crash left behind, when a run is resumed and before its next stage."""
 
 
 @hookspec
 def on_event(event: Event) -> None:
-    """Something happened in a run."""
+    """Hear of something that happened in a run."""
+
+
+@hookspec
+def brief(job: Job) -> Briefing | None:
+    """Add to what a stage is given: to the summary before an agent's prompt, or to the environment of a command."""
 
 
 @hookspec
 def answer_format(stage: BaseStage) -> str | None:
-    """What an agent is told about the form of its answer, after its prompt."""
+    """Tell an agent, after its prompt, about the form of its answer."""
 
 
 @hookspec
 def read_answer(job: Job, answers: Sequence[str]) -> Assessment | None:
-    """What the answers of a review say, if they are machine-readable; two answers if it was asked again."""
+    """Read all answers of a review, if they are machine-readable. An agent that was asked again gave several.
 
-
-@hookspec
-def second_look(job: Job, outcome: Outcome) -> str | None:
-    """What to ask a review once more before its outcome counts. Both answers are read together."""
+    A `problem` and a `wish` are each asked about once. After that the answer is taken as it is, and is an error if it
+    still has a problem.
+    """
 
 
 @hookspec
 def read_report(job: Job, report: Path) -> Assessment | None:
-    """What the report of a tool stage says, if this plugin reads its format."""
-
-
-@hookspec
-def stage_variables(job: Job) -> Mapping[str, str]:
-    """More environment variables for the command of a tool stage."""
-
-
-@hookspec
-def summary_sections(stage: BaseStage, visit: int, context: Context, state: State) -> Iterable[str]:
-    """Sections for the summary that an agent is given before its prompt."""
-
-
-@hookspec
-def worklist(job: Job) -> Worklist | None:
-    """What is left to do, which an agent's summary ends with."""
+    """Read the report of a tool stage, if this plugin knows its format."""
 
 
 @hookspec
 def expression_functions() -> Mapping[str, ExpressionFunction]:
-    """The functions behind `findings()`, `reports()` and `verdict()` in conditions, and the `stalled` signal of loops.
+    """Provide the functions behind `findings()`, `reports()` and `verdict()` in conditions, and the `stalled` signal.
 
     Each takes the context and the argument of the call. It must depend on nothing else. The value of a signal is its
     reason; an empty one means no signal.
@@ -115,19 +94,29 @@ def expression_functions() -> Mapping[str, ExpressionFunction]:
 
 @hookspec
 def stage_handlers() -> Mapping[StageKind, Handler]:
-    """Handlers that replace the built-in ones, or run kinds of stages that have none."""
+    """Provide handlers that replace the built-in ones, or run kinds of stages that have none."""
 
 
 @hookspec
 def agent_backends() -> Iterable[Backend]:
-    """More backends, selected by name."""
+    """Provide more backends, selected by name."""
+
+
+@hookspec
+def objection(state: State) -> str | None:
+    """Say why nobody but a person may approve now, as with `--auto-approve`. The run waits for a person then."""
 
 
 @hookspec
 def trackers() -> Mapping[str, Callable[..., Any]]:
-    """More issue trackers for deferred findings: by name, the function that opens one."""
+    """Provide more issue trackers for deferred findings: by name, the function that opens one."""
 
 
 @hookspec
 def workflow_rules() -> Iterable[Rule]:
-    """More rules for workflows. Each is called with the workflow."""
+    """Provide more rules for workflows. Each is called with the workflow."""
+
+
+@hookspec
+def owned() -> Owned | None:
+    """Name the context keys and files that belong to this plugin."""

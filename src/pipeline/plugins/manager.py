@@ -1,47 +1,22 @@
 """Calls the hooks of plugins. One that raises where a run depends on it stops the run; a listener never does."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any
 
 import pluggy
 
-from pipeline.engine.context import Context, Operation, is_operation
+from pipeline.engine.context import Context
 from pipeline.engine.events import Event, EventKind, Listener
-from pipeline.engine.outcome import Outcome
-from pipeline.engine.ports import Assessment, Backend, Handler, Job, LedgerLine, PluginFailed, Worklist
+from pipeline.engine.ports import Concluded, Conclusion, PluginFailed
 from pipeline.engine.routing import ExpressionFunction
 from pipeline.engine.state import State
 from pipeline.errors import AwfError
-from pipeline.language.diagnostics import Rule
-from pipeline.language.model import BaseStage, StageKind
 from pipeline.plugins import ENTRY_POINTS, hooks
+from pipeline.plugins.results import RESULTS
 from pipeline.redaction import PATTERNS_ONLY, Redactor
 
 _HELP = "fix or uninstall the plugin"
-
-
-def _is_pair(item: Any) -> bool:
-    return isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)
-
-
-# What each hook that returns several things must return, in words and as a check.
-_ITEMS: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "after_stage": ("an operation or a ledger line", lambda item: isinstance(item, LedgerLine) or is_operation(item)),
-    "after_branch": ("an operation", is_operation),
-    "commit_events": ("a kind with data", lambda item: _is_pair(item) and isinstance(item[1], Mapping)),
-    "stage_variables": ("a name with a string", lambda item: _is_pair(item) and isinstance(item[1], str)),
-    "summary_sections": ("a string", lambda item: isinstance(item, str)),
-    "expression_functions": ("a name with a function", lambda item: _is_pair(item) and callable(item[1])),
-    "stage_handlers": (
-        "a stage kind with a handler",
-        lambda item: _is_pair(item) and item[0] in list(StageKind) and hasattr(item[1], "run"),
-    ),
-    "agent_backends": ("a backend", lambda item: all(hasattr(item, name) for name in ("name", "variables", "run"))),
-    "trackers": ("a name with a function", lambda item: _is_pair(item) and callable(item[1])),
-    "workflow_rules": ("a rule", lambda item: isinstance(item, Rule)),
-}
 _HOOKS = sorted(name for name, value in vars(hooks).items() if hasattr(value, f"{hooks.PROJECT}_spec"))
 
 
@@ -52,9 +27,8 @@ class PluginError(AwfError):
 class PluginManager:
     """The plugins of a program and the listeners of a run.
 
-    The methods are named after the hooks they call. Those used during a run raise PluginFailed if a plugin raises or
-    returns something unusable. Those used before it raise PluginError, since without what a plugin was to contribute
-    the run would be a different one; of two contributions with the same name, the later plugin's counts.
+    A hook that is called during a run raises PluginFailed if a plugin raises or returns something unusable. One that is
+    called before it raises PluginError; of two contributions with the same name, the later plugin's counts.
     """
 
     def __init__(
@@ -91,86 +65,36 @@ class PluginManager:
                 raise PluginError(message, help=_HELP) from error
             self.register(plugin, entry.name)
 
-    def before_stage(self, stage: BaseStage, visit: int, state: State) -> None:
-        """Show plugins the run before an attempt starts."""
-        self._call("before_stage", stage=stage, visit=visit, state=state)
+    def call(self, hook: str, **given: Any) -> None:
+        """Call a hook for what its plugins do."""
+        for plugin in self._implementations(hook):
+            _items(plugin, hook, given)
 
-    def after_stage(
-        self, stage: BaseStage, visit: int, outcome: Outcome, context: Context, state: State, at: float
-    ) -> tuple[Operation | LedgerLine, ...]:
-        """Return what plugins add to the context and the ledger for a completed stage."""
-        given = {"stage": stage, "visit": visit, "outcome": outcome, "context": context, "state": state, "at": at}
-        return tuple(self._collect("after_stage", **given))
+    def first(self, hook: str, **given: Any) -> Any:
+        """Return the result of the latest plugin that has one; None if no plugin has."""
+        results = [_items(plugin, hook, given) for plugin in self._implementations(hook)]
+        return next((items[0] for items in reversed(results) if items), None)
 
-    def after_branch(self, stage: BaseStage, visit: int, outcome: Outcome, state: State) -> tuple[Operation, ...]:
-        """Return what plugins keep of a branch until its parallel stage is joined."""
-        given = {"stage": stage, "visit": visit, "outcome": outcome, "state": state}
-        return tuple(self._collect("after_branch", **given))
+    def collect(self, hook: str, **given: Any) -> list[Any]:
+        """Return the results of all plugins in the order of registration; those of a mapping are its pairs."""
+        try:
+            return [item for plugin in self._implementations(hook) for item in _items(plugin, hook, given)]
+        except PluginFailed as error:
+            if not RESULTS[hook].contributes:
+                raise
+            raise PluginError(error.message, help=_HELP) from error
 
-    def after_commit(self) -> None:
-        """Let plugins act on what has been committed."""
-        self._call("after_commit")
-
-    def commit_events(self, before: Context, after: Context) -> Iterable[tuple[str, Mapping[str, Any]]]:
-        """Return the events of plugins about a commit."""
-        return self._collect("commit_events", before=before, after=after)
-
-    def on_resume(self, state: State) -> None:
-        """Let plugins repair what a crash left behind."""
-        self._call("on_resume", run_id=state.run_id)
-
-    def answer_format(self, stage: BaseStage) -> str:
-        """Return what a plugin tells an agent about the form of its answer; nothing if none does."""
-        return self._first("answer_format", str, stage=stage) or ""
-
-    def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
-        """Return what the answers of a review say; None if no plugin can read them."""
-        found: Assessment | None = self._first("read_answer", Assessment, job=job, answers=answers)
-        return found
-
-    def second_look(self, job: Job, outcome: Outcome) -> str:
-        """Return what a review is asked once more before its outcome counts; nothing if no plugin asks."""
-        return self._first("second_look", str, job=job, outcome=outcome) or ""
-
-    def read_report(self, job: Job, report: Path) -> Assessment:
-        """Return what the report of a tool says; a report that no plugin can read is a problem."""
-        found = self._first("read_report", Assessment, job=job, report=report)
-        return found or Assessment(problem="no loaded plugin reads reports of this format")
-
-    def stage_variables(self, job: Job) -> dict[str, str]:
-        """Return the environment variables that plugins give to the command of a tool stage."""
-        return dict(self._collect("stage_variables", job=job))
-
-    def summary_sections(self, job: Job) -> tuple[str, ...]:
-        """Return the sections that plugins add to an agent's summary."""
-        given = {"stage": job.stage, "visit": job.visit, "context": job.context, "state": job.state}
-        return tuple(self._collect("summary_sections", **given))
-
-    def worklist(self, job: Job) -> Worklist:
-        """Return what is left to do; an empty list if no plugin knows of anything."""
-        return self._first("worklist", Worklist, job=job) or Worklist(lambda _: "")
-
-    def expression_functions(self) -> dict[str, ExpressionFunction]:
-        """Return the expression functions of plugins by name."""
-        return {
-            name: _guard(plugin, function) for plugin, (name, function) in self._contributed("expression_functions")
-        }
-
-    def stage_handlers(self) -> dict[StageKind, Handler]:
-        """Return the handlers of plugins by kind of stage."""
-        return dict(item for _, item in self._contributed("stage_handlers"))
-
-    def agent_backends(self) -> dict[str, Backend]:
-        """Return the backends of plugins by name."""
-        return {backend.name: backend for _, backend in self._contributed("agent_backends")}
-
-    def trackers(self) -> dict[str, Callable[..., Any]]:
-        """Return the functions that open the trackers of plugins, by name."""
-        return dict(item for _, item in self._contributed("trackers"))
-
-    def workflow_rules(self) -> tuple[Rule, ...]:
-        """Return the rules of plugins."""
-        return tuple(rule for _, rule in self._contributed("workflow_rules"))
+    def conclude(self, visits: Sequence[Concluded], context: Context, state: State, at: float) -> Conclusion:
+        """Return what all plugins make of visits. Each sees the outcomes as the earlier ones amended them."""
+        whole, stages = Conclusion(), {one.stage.id for one in visits}
+        for plugin in self._implementations("conclude"):
+            given = {"visits": whole.amend(visits), "context": context, "state": state, "at": at}
+            for conclusion in _items(plugin, "conclude", given):
+                if unknown := conclusion.outcomes.keys() - stages:
+                    error = ValueError(f"it amended the outcome of {next(iter(unknown))!r:.80}, which was not visited")
+                    raise PluginFailed(plugin.plugin_name, "conclude", error)
+                whole = whole.followed_by(conclusion)
+        return whole
 
     def emit(self, kind: str, state: State, stage: str = "", visit: int = 0, **data: Any) -> None:
         """Tell listeners and plugins about an event, without secrets."""
@@ -198,49 +122,18 @@ class PluginManager:
         """Return the implementations of a hook in the order of registration."""
         return getattr(self._plugins.hook, hook).get_hookimpls()  # type: ignore[no-any-return]  # pluggy looks hooks up by name
 
-    def _call(self, hook: str, **given: Any) -> list[tuple[str, Any]]:
-        """Call a hook; return the results with the names of the plugins."""
-        results = []
-        for plugin in self._implementations(hook):
-            try:
-                results.append((plugin.plugin_name, plugin.function(*(given[name] for name in plugin.argnames))))
-            except (Exception, SystemExit) as error:
-                raise PluginFailed(plugin.plugin_name, hook, error) from error
-        return results
 
-    def _first(self, hook: str, kind: type[Any], **given: Any) -> Any:
-        """Return the first result of a hook that is not None, the latest plugin's first."""
-        for name, result in reversed(self._call(hook, **given)):
-            if result is not None:
-                if not isinstance(result, kind):
-                    raise PluginFailed(name, hook, TypeError(f"it returned {result!r:.80} instead of {kind.__name__}"))
-                return result
-        return None
-
-    def _items(self, hook: str, **given: Any) -> Iterator[tuple[str, Any]]:
-        """Yield the items that plugins return, each with its plugin's name; those of a mapping are its pairs."""
-        expected, is_valid = _ITEMS[hook]
-        for name, result in self._call(hook, **given):
-            if isinstance(result, str):
-                raise PluginFailed(name, hook, TypeError("it returned a string instead of a list"))
-            try:
-                items = list(result.items() if isinstance(result, Mapping) else () if result is None else result)
-            except (Exception, SystemExit) as error:  # of a generator
-                raise PluginFailed(name, hook, error) from error
-            for item in items:
-                if not is_valid(item):
-                    raise PluginFailed(name, hook, TypeError(f"it returned {item!r:.80}, which is not {expected}"))
-                yield name, item
-
-    def _collect(self, hook: str, **given: Any) -> list[Any]:
-        return [item for _, item in self._items(hook, **given)]
-
-    def _contributed(self, hook: str) -> list[tuple[str, Any]]:
-        """Return what plugins contribute before a run starts, with their names."""
-        try:
-            return list(self._items(hook))
-        except PluginFailed as error:
-            raise PluginError(error.message, help=_HELP) from error
+def _items(plugin: pluggy.HookImpl, hook: str, given: Mapping[str, Any]) -> list[Any]:
+    """Call one plugin; return what it returned as a list. A hook without results has none."""
+    name, result = plugin.plugin_name, RESULTS.get(hook)
+    try:
+        returned = plugin.function(*(given[argument] for argument in plugin.argnames))
+        items = result.read(returned) if result else []
+    except (Exception, SystemExit) as error:  # of a generator, too
+        raise PluginFailed(name, hook, error) from error
+    if hook == "expression_functions":  # conditions call them later
+        return [(called, _guard(name, function)) for called, function in items]
+    return items
 
 
 def _guard(plugin: str, function: ExpressionFunction) -> ExpressionFunction:

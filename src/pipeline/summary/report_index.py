@@ -1,4 +1,4 @@
-"""Reads `review.findings`: the reports that are still open, by stage, the most urgent first.
+"""Reads the reports of stages that are still open, by stage, the most urgent first.
 
 Entries are taken as they are: a missing field or one of the wrong type is left blank, and no entry is refused.
 """
@@ -12,10 +12,8 @@ from typing import Any
 
 from pipeline.engine.context import Context, is_extension
 from pipeline.engine.outcome import Status
-from pipeline.summary.budget import plural
-from pipeline.summary.markdown import value_text
+from pipeline.text import plural, value_text
 
-REPORTS_KEY = "review.findings"  # the context key of the open reports
 _MAX_READ = 10  # reports of one stage that are read
 _MAX_ITERATION = 10**9  # a larger number is a mistake
 _URGENCY = (Status.FAIL, Status.PARTIAL_SUCCESS)
@@ -54,18 +52,20 @@ class _ReadReports:
 class ReportIndex:
     """A run's open reports by stage. Reports are only added most of the time: then only the new ones are read.
 
-    Of each stage only the latest are read at all: a thousand failures cost no more than ten.
+    `key` is the context key that holds them. Of each stage only the latest are read at all: a thousand failures cost no
+    more than ten.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, key: str) -> None:
+        self._key = key
         self._entries: Sequence[Any] = ()
         self._stages: dict[str, _ReadReports] = {}
 
     def groups(self, context: Context) -> list[StageReports]:
         """The stages with open reports: failed ones before partly successful ones, the newest first."""
-        entries = context.list_at(REPORTS_KEY)
+        entries = context.list_at(self._key)
         if not entries:  # a value that is not a list is shown as a single report
-            entries = [found] if (found := context.get(REPORTS_KEY)) else []
+            entries = [found] if (found := context.get(self._key)) else []
         if not is_extension(self._entries, entries):
             self._entries, self._stages = (), {}
         added: dict[str, list[Any]] = {}

@@ -1,5 +1,6 @@
-"""The findings of a store: most important first, by filters, a hundred a page; and as a download."""
+"""The lines of work of a store: most important first, by filters, a hundred a page; and as a download."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
@@ -9,9 +10,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from pipeline.app.findings.queries import STATE_GROUPS, FindingFilter, finding_row, parse_states
+from pipeline.app.findings.queries import STATE_GROUPS, FindingFilter, line_row, parse_states
 from pipeline.findings.formats import FORMATS
 from pipeline.findings.model import FindingState, Gate, Severity
+from pipeline.findings.places import Marks, follow_renames
 from pipeline.web.page import ServedStore, current_store, parse_number, render, url, wants_json
 
 PAGE_SIZE = 100
@@ -30,7 +32,7 @@ _FILTERS = ("state", "severity", "gate", "file", "stage", "reviewer", "q", "run"
 class FindingsQuery:
     """The filters that an address names; an empty one filters nothing."""
 
-    state: str = ""  # empty for what needs attention
+    state: str = ""  # empty for what is open
     severity: str = ""
     gate: str = ""
     file: str = ""
@@ -78,15 +80,17 @@ def findings(request: Request) -> Response:
     store = current_store(request)
     query = read_query(request, store)
     view = store.findings(query.run)
-    matching = list(filter(query.filter().matches, view.findings))
-    shown = matching[(query.page - 1) * PAGE_SIZE : query.page * PAGE_SIZE]
+    matching = list(filter(query.filter().matches, view.lines))
+    page = matching[(query.page - 1) * PAGE_SIZE : query.page * PAGE_SIZE]
+    shown = follow_renames(page, view.ledger, store.root, os.environ)
     pages = max(1, ceil(len(matching) / PAGE_SIZE))
     if wants_json(request):
-        rows = [finding_row(finding, view.snapshot.ledger) for finding in shown]
+        rows = list(map(line_row, shown))
         return JSONResponse({"findings": rows, "total": len(matching), "page": query.page, "pages": pages})
     values = {
         "query": query,
         "view": view,
+        "marks": Marks(store.root),
         "rows": shown,
         "total": len(matching),
         "pages": pages,
@@ -103,14 +107,15 @@ def findings(request: Request) -> Response:
 
 
 def download(request: Request) -> Response:
-    """All findings that the filters match, as a file."""
+    """Return all findings that the filters match, as a file."""
     store, name = current_store(request), request.path_params["format"]
     if name not in DOWNLOADS:
         raise HTTPException(404, f'Unknown format "{name}"; choose one of {", ".join(DOWNLOADS)}.')
     format = DOWNLOADS[name]
     query = read_query(request, store)
     view = store.findings(query.run)
-    text = format.write(filter(query.filter().matches, view.findings), view.snapshot.ledger)
+    matching = filter(query.filter().matches, view.lines)
+    text = format.write([finding for line in matching for finding in line.members], view.ledger)
     headers = {
         "Content-Disposition": f'attachment; filename="{format.file_name}"',
         "Content-Type": format.media_type,

@@ -3,13 +3,14 @@
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from http import HTTPStatus
-from itertools import chain, count
+from itertools import chain, count, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
@@ -30,6 +31,7 @@ from pipeline.app.store import RunStore, open_local_store
 from pipeline.engine.ports import UnknownRun
 from pipeline.errors import AwfError
 from pipeline.findings.explanation import location_text
+from pipeline.findings.walk.present import read_markdown
 from pipeline.redaction import Redactor
 from pipeline.text import format_clock, format_cost, format_duration
 from pipeline.web.live import Feed
@@ -198,6 +200,15 @@ def url(*parts: object, **query: object) -> str:
     return "/" + "/".join(quote(str(part), safe="") for part in parts) + (f"?{named}" if named else "")
 
 
+def markdown_parts(markdown: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield lines of our own markdown that are of the same kind and follow one another, without blank ones."""
+    for kind, lines in groupby(read_markdown(markdown), key=itemgetter(0)):
+        texts = [text for _, text in lines]
+        shown = texts if kind == "code" else [text for text in texts if text]
+        if shown:
+            yield kind, shown
+
+
 def render(request: Request, template: str, values: Mapping[str, Any], status: int = 200) -> HTMLResponse:
     """A page; with `?part=NAME` only that block of it, which is how a live part is fetched again."""
     found = _templates.get_template(template)
@@ -237,7 +248,9 @@ async def on_awf_error(request: Request, error: AwfError) -> Response:
     refused = "This cannot be shown" if request.method == "GET" else "This was not done"
     status, title = (404, "Not found") if isinstance(error, UnknownRun) else (409, refused)
     output = current_site(request).redactor.text(getattr(error, "output", ""))  # of a process that did not start
-    return error_page(request, status, title, _sentence(error.message), _sentence(error.help or _GO_BACK), output)
+    return error_page(
+        request, status, title, text.sentence(error.message), text.sentence(error.help or _GO_BACK), output
+    )
 
 
 async def on_crash(request: Request, error: Exception) -> Response:
@@ -247,10 +260,6 @@ async def on_crash(request: Request, error: Exception) -> Response:
     page = error_page(request, 500, _TITLES[500], problem, advice)
     page.headers.update(HEADERS)
     return page
-
-
-def _sentence(words: str) -> str:
-    return words[:1].upper() + words[1:] + ("" if words.endswith((".", "?", "!")) else ".")
 
 
 ERROR_HANDLERS: dict[Any, Any] = {HTTPException: on_http_error, AwfError: on_awf_error, Exception: on_crash}

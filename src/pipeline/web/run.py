@@ -25,7 +25,17 @@ from pipeline.language.edges import EdgeRole
 from pipeline.language.model import TriageStage, waits_for_person
 from pipeline.redaction import Redactor
 from pipeline.text import plural
-from pipeline.web.page import GLYPHS, ServedStore, current_site, current_store, parse_number, render, url, wants_json
+from pipeline.web.page import (
+    GLYPHS,
+    ServedStore,
+    current_site,
+    current_store,
+    markdown_parts,
+    parse_number,
+    render,
+    url,
+    wants_json,
+)
 from pipeline.web.store import RunSnapshot
 
 PAGE_SIZE = 100  # visits and notes
@@ -69,6 +79,7 @@ def run(request: Request) -> Response:
         }
     if part in ("", "rounds"):
         values["rounds"] = store.review_rounds(run_id)
+        values["triage"] = list(markdown_parts(store.triage_report(run_id)))
         values["rounds_live"] = url("s", store.name, "runs", run_id, part="rounds")
     return render(request, "run.html", values)
 
@@ -148,7 +159,7 @@ def _stage_marks(run: RunSnapshot, store: str) -> Iterator[tuple[str, StageMark]
         is_current, errored = stage.id in current, stage.id in state.progress.errors
         started = is_current and state.status is not RunStatus.PAUSED  # a limit stops a stage before it starts
         visits = state.visits.get(stage.id, 0) + (started or errored or stage.id in branches)
-        ended = branches[stage.id].outcome.status if stage.id in branches else state.outcomes.get(stage.id)
+        ended = branches[stage.id].status if stage.id in branches else state.outcomes.get(stage.id)
         status = "error" if errored else run.status if is_current else ended
         if status is None:
             yield stage.id, StageMark("idle", "not visited")

@@ -12,8 +12,8 @@ from itertools import takewhile
 from pathlib import Path
 from threading import Lock
 
-from pipeline.app.findings.ledger import LedgerSnapshot, apply_view_edits, find_repository, timestamp
-from pipeline.app.findings.queries import ALL_STATES, FindingFilter, VerdictSummary, select, summarize_verdict
+from pipeline.app.findings.ledger import LedgerSnapshot, find_repository, timestamp, with_view_edits
+from pipeline.app.findings.queries import ALL_STATES, FindingFilter, select
 from pipeline.app.history import HistoryBuilder, RunHistory
 from pipeline.app.overview import RunOverview, RunSummary, overview_of, running_status, summarize, summarize_ends
 from pipeline.app.store import RunStore
@@ -22,10 +22,13 @@ from pipeline.engine.ports import Journal, JournalEntry, JournalError
 from pipeline.engine.records import AnyRecord
 from pipeline.engine.state import RunStatus, State
 from pipeline.errors import AwfError
-from pipeline.findings.ledger import Ledger, apply_line, hidden_items, open_findings_by_run
-from pipeline.findings.model import Finding
+from pipeline.findings.ledger import Ledger, apply_line
+from pipeline.findings.lines import Line
+from pipeline.findings.reviews import Review, review, review_of_run
 from pipeline.findings.rounds import Round, rounds
 from pipeline.findings.views import records, verdict_file
+from pipeline.findings.walk.report import render_report
+from pipeline.findings.walk.session import triage_of_run
 from pipeline.journal.sqlite import LEDGER, SqliteJournal, StoreHeads
 
 UNREADABLE = "unreadable"  # the status of a run whose records are damaged, or were written by a newer awf
@@ -45,8 +48,7 @@ class RunSnapshot:
     history: RunHistory
     head: int  # the number of the run's last record
     driven: bool | None  # whether a process or worker drives the run; None if that is unknown
-    findings: tuple[Finding, ...] = ()  # the open ones, as of now
-    filtered: int = 0  # items that the gate filtered or demoted
+    review: Review | None = None  # as of now; None if nobody has looked
     ledger_unread: bool = False  # whether the ledger could not be read, so that nothing is known of its findings
 
     @property
@@ -67,19 +69,52 @@ class RunSnapshot:
 
     def overview(self) -> RunOverview:
         """The run on one screen."""
-        return overview_of(self.history, self.findings, self.filtered, driven=self.driven)
+        return overview_of(self.history, self.review, driven=self.driven)
 
 
-@dataclass(frozen=True, slots=True)
 class FindingsView:
-    """The findings of a ledger at one moment."""
+    """The findings of a ledger at one moment, in a ledger that nobody changes. Any thread may use it."""
 
-    snapshot: LedgerSnapshot
-    findings: tuple[Finding, ...]  # those that are not merged into another, the most important first
-    verdict: VerdictSummary
-    stages: tuple[str, ...]
-    reviewers: tuple[str, ...]
-    files: tuple[str, ...]
+    def __init__(self, snapshot: LedgerSnapshot) -> None:
+        self.snapshot = snapshot
+        self._reviews: dict[str, Review | None] = {}
+
+    @property
+    def ledger(self) -> Ledger:
+        """All findings."""
+        return self.snapshot.ledger
+
+    @cached_property
+    def lines(self) -> tuple[Line, ...]:
+        """All lines of work, the most important first."""
+        return tuple(select(self.ledger.lines(), FindingFilter(states=ALL_STATES)))
+
+    @cached_property
+    def review(self) -> Review:
+        """What is known about the last target."""
+        return review(self.ledger)
+
+    def review_of(self, run_id: str) -> Review | None:
+        """Return what is known about the target of a run; None if nobody has looked in it."""
+        if run_id not in self._reviews:
+            self._reviews[run_id] = review_of_run(self.ledger, run_id)
+        return self._reviews[run_id]
+
+    @cached_property
+    def stages(self) -> tuple[str, ...]:
+        """The stages that reported findings."""
+        return tuple(sorted({finding.stage for finding in self.ledger.findings.values()} - {""}))
+
+    @cached_property
+    def reviewers(self) -> tuple[str, ...]:
+        """Everyone who reported a finding."""
+        return tuple(sorted({finding.reviewer for finding in self.ledger.findings.values()} - {""}))
+
+    @cached_property
+    def files(self) -> tuple[str, ...]:
+        """The files that findings are about."""
+        places = (place for finding in self.ledger.findings.values() for place in finding.locations)
+        return tuple(sorted({place.path for place in places}))
 
 
 class StoreReader:
@@ -117,23 +152,23 @@ class StoreReader:
 
     def run(self, run_id: str, at: int | None = None) -> RunSnapshot:
         """A run as it is now, or after record `at`; the first or last record where there is no such number."""
-        found = self._open_findings(run_id)
-        findings, filtered, unread = tuple((found or {}).get(run_id, ())), self._filtered(run_id), found is None
+        view = self._view(run_id)
+        found, unread = view.review_of(run_id) if view else None, view is None
         with self.open() as store, self.open_journal() as journal:
             if at is not None:
                 head = journal.last(run_id).seq
                 position = min(max(at, 1), head)
                 if position < head:
                     earlier = takewhile(lambda entry: entry.seq <= position, journal.entries(run_id))
-                    return RunSnapshot(_extend(None, earlier).build(), head, True, findings, filtered, unread)
+                    return RunSnapshot(_extend(None, earlier).build(), head, True, found, unread)
             with self._lock:
                 self._sync(journal)
                 history = self._read_history(journal, run_id)
-            return RunSnapshot(history, history.position, store.driven_status(run_id), findings, filtered, unread)
+            return RunSnapshot(history, history.position, store.driven_status(run_id), found, unread)
 
     def runs(self) -> Iterator[tuple[RunSummary, int]]:
         """Every run with the number of its review rounds, newest first; each is read when it is asked for."""
-        found = {} if self.cluster else self._open_findings() or {}
+        view = None if self.cluster else self._view()
         with self.open() as store, self.open_journal() as journal:
             with self._lock:
                 heads, generation = self._sync(journal), self.generation
@@ -144,31 +179,30 @@ class StoreReader:
                     summary = self._read_summary(journal, run_id, heads[run_id])
                     count = len(self._rounds.get(run_id, ()))
                 if self.cluster:
-                    found = self._open_findings(run_id) or {}
-                summary = replace(summary, findings=len(found.get(run_id, ())))
+                    view = self._view(run_id)
+                found = view.review_of(run_id) if view else None
+                summary = replace(summary, findings=len(found.open) if found else 0)
                 yield summary.resolve_status(store.driven_status), count
 
     def findings(self, run_id: str = "") -> FindingsView:
-        """The findings of the store, or of one run where each run has a ledger of its own."""
+        """Return the findings of the store, or of one run where each run has a ledger of its own."""
         with self.open() as store, closing(store.ledger(run_id)) as journal:
-            return self._ledger(run_id).read_view(journal)
+            return self._ledger(run_id).read(journal)
 
     def review_rounds(self, run_id: str) -> list[Round]:
-        """The review rounds of a run."""
-        with self.open() as store, closing(store.ledger(run_id)) as journal:
-            return self._ledger(run_id).read_rounds(journal, run_id)
+        """Return the review rounds of a run."""
+        return rounds(self.findings(run_id).ledger, run_id)
 
-    def _open_findings(self, run_id: str = "") -> dict[str, list[Finding]] | None:
-        """The open findings by run; None if the ledger cannot be read, which the findings page explains."""
-        with suppress(JournalError), self.open() as store, closing(store.ledger(run_id)) as journal:
-            return self._ledger(run_id).read_open(journal)
+    def triage_report(self, run_id: str) -> str:
+        """Return what was decided in the triage of a run and what became of the fixes; empty if nothing was."""
+        walk = triage_of_run(self.findings(run_id).ledger, run_id)
+        return render_report(walk) if walk else ""
+
+    def _view(self, run_id: str = "") -> FindingsView | None:
+        """Return the findings; None if the ledger cannot be read, which the findings page explains."""
+        with suppress(JournalError):
+            return self.findings(run_id)
         return None
-
-    def _filtered(self, run_id: str) -> int:
-        """How many items of a run the gate filtered; none where the ledger cannot be read."""
-        with suppress(JournalError), self.open() as store, closing(store.ledger(run_id)) as journal:
-            return self._ledger(run_id).count_filtered(journal, run_id)
-        return 0
 
     @cached_property
     def root(self) -> Path:
@@ -231,60 +265,37 @@ class StoreReader:
             if key not in self._ledgers:
                 if len(self._ledgers) >= _MAX_LEDGERS:
                     self._ledgers.clear()
-                self._ledgers[key] = LedgerReader(self.root)
+                self._ledgers[key] = LedgerReader(self.root, self.directory)
             return self._ledgers[key]
 
 
 class LedgerReader:
     """Reads one ledger: each time only its new lines, and the view files only after one was written."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, store: Path) -> None:
         self._root = root
+        self._store = store
         self._lock = Lock()
         self._ledger = Ledger()
         self._position = 0  # the number of the last line that was read
-        self._view: tuple[int, FileStamps, FindingsView] | None = None
-        self._open: tuple[int, dict[str, list[Finding]]] | None = None  # by run, and the position then
+        self._read: tuple[int, FileStamps, FindingsView] | None = None
         self._unedited: FileStamps | None = ()  # the view files when none of them was edited
 
-    def read_view(self, journal: Journal) -> FindingsView:
-        """The findings, with what people and agents edited in the view files. Writes nothing."""
+    def read(self, journal: Journal) -> FindingsView:
+        """Return the findings, with what people and agents said in the view files."""
         with self._lock:
-            self._read_lines(journal)
+            for number, line in journal.ledger(self._position):
+                apply_line(self._ledger, number, line)
+                self._position = number
             stamps = tuple(_file_stamps(self._root))
-            if self._view is None or self._view[:2] != (self._position, stamps):
-                self._view = (self._position, stamps, _build_view(self._snapshot(stamps)))
-            return self._view[2]
-
-    def read_open(self, journal: Journal) -> dict[str, list[Finding]]:
-        """The open findings by run."""
-        with self._lock:
-            self._read_lines(journal)
-            if self._open is None or self._open[0] != self._position:
-                self._open = (self._position, open_findings_by_run(self._ledger))
-            return self._open[1]
-
-    def count_filtered(self, journal: Journal, run_id: str) -> int:
-        """How many items of a run's last reviews the gate filtered or demoted."""
-        with self._lock:
-            self._read_lines(journal)
-            return len(hidden_items(self._ledger, run_id))
-
-    def read_rounds(self, journal: Journal, run_id: str) -> list[Round]:
-        """The review rounds of a run."""
-        with self._lock:
-            self._read_lines(journal)
-            return rounds(self._ledger, run_id)
-
-    def _read_lines(self, journal: Journal) -> None:
-        for number, line in journal.ledger(self._position):
-            apply_line(self._ledger, number, line)
-            self._position = number
+            if self._read is None or self._read[:2] != (self._position, stamps):
+                self._read = (self._position, stamps, FindingsView(self._snapshot(stamps)))
+            return self._read[2]
 
     def _snapshot(self, stamps: FileStamps) -> LedgerSnapshot:
         if stamps == self._unedited:  # reading 10,000 files takes seconds
             return LedgerSnapshot(self._ledger.copy())
-        snapshot = apply_view_edits(self._ledger.copy(), self._root, timestamp(datetime.now(UTC)))
+        snapshot = with_view_edits(self._ledger.copy(), self._root, self._store, timestamp(datetime.now(UTC)))
         unedited = snapshot.ledger.findings == self._ledger.findings and not snapshot.problems
         self._unedited = stamps if unedited else None
         return snapshot
@@ -314,19 +325,6 @@ def _without_answers(record: AnyRecord) -> AnyRecord:
             branch.model_copy(update={"outcome": branch.outcome.model_copy(update=nothing)}) for branch in branches
         )
     return record.model_copy(update=changed)
-
-
-def _build_view(snapshot: LedgerSnapshot) -> FindingsView:
-    findings = tuple(select(snapshot.ledger, FindingFilter(states=ALL_STATES)))
-    votes = [vote for finding in findings for vote in finding.votes]
-    return FindingsView(
-        snapshot,
-        findings,
-        summarize_verdict(snapshot.ledger),
-        tuple(sorted({vote.stage for vote in votes} - {""})),
-        tuple(sorted({vote.reviewer for vote in votes} - {""})),
-        tuple(sorted({location.path for finding in findings for location in finding.locations})),
-    )
 
 
 def _file_stamps(root: Path) -> Iterator[tuple[str, int, int]]:

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from pipeline.app.findings.ledger import timestamp
 from pipeline.app.findings.queries import select
 from pipeline.app.findings.triage import ChosenFindings, TriageRequest, TriageResult, apply_triage, plan_triage
-from pipeline.app.findings.triage import split as split_cluster
+from pipeline.app.findings.triage import split as split_findings
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor
 from pipeline.web.findings import FindingsQuery
@@ -33,7 +33,7 @@ class TriageForm:
     """What is to be decided, and about which findings."""
 
     request: TriageRequest
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # of findings, each for its line of work unless only the finding is meant
     everything: bool  # all that the filters match, whatever is named
     query: FindingsQuery  # the filters of the page that it came from
     agreed: str  # the digest of the preview that was agreed to
@@ -43,7 +43,7 @@ class TriageForm:
         """Read the fields of a form."""
         note, expires = form.get("note", "").strip(), form.get("expires", "").strip()
         return cls(
-            request=TriageRequest(form.get("as", ""), Actor.USER, note, expires),
+            request=TriageRequest(form.get("as", ""), Actor.USER, note, expires, only=bool(form.get("only"))),
             names=tuple(name for names in form.getlist("id") for name in names.split()),
             everything=form.get("scope") == "all",
             query=FindingsQuery.parse(dict(parse_qsl(form.get("from", "")))),
@@ -54,7 +54,7 @@ class TriageForm:
         """The findings it is about."""
         if not self.everything:
             return ChosenFindings(self.names)
-        return ChosenFindings(tuple(finding.id for finding in select(ledger, self.query.filter())))
+        return ChosenFindings(tuple(line.id for line in select(ledger.lines(), self.query.filter())))
 
 
 def preview(request: Request, fields: Form) -> Response:
@@ -78,9 +78,9 @@ def triage(request: Request, fields: Form) -> Response:
 
 
 def split(request: Request, fields: Form) -> Response:
-    """Separate a finding from the one it is part of, and show it."""
+    """Make a finding a line of work of its own, and show it."""
     store, name = writable_store(request), fields.get("id", "")
-    split_cluster((name,), store.directory, repository_of(store), datetime.now(UTC))
+    split_findings((name,), store.directory, repository_of(store), datetime.now(UTC))
     return RedirectResponse(url("s", store.name, "findings", name), 303)
 
 

@@ -1,4 +1,4 @@
-"""Walk-throughs in the browser: one finding at a time, with the machine of `awf findings walk`.
+"""Walk-throughs in the browser: one finding at a time, with the generator of `awf findings walk`.
 
 A walk is kept in memory: one that is left has decided nothing, and only filed tickets stay. The walk for a triage stage
 files none: what was decided is left for the run, which does the rest when it continues.
@@ -8,10 +8,10 @@ import asyncio
 import os
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from threading import Lock
 
@@ -30,16 +30,19 @@ from pipeline.app.wiring import Runtime
 from pipeline.errors import AwfError
 from pipeline.findings.excerpts import read_excerpts
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Actor, Finding, FindingId, Severity
+from pipeline.findings.lines import Line
+from pipeline.findings.model import Actor, FindingId, Severity
+from pipeline.findings.places import follow_renames
 from pipeline.findings.review_options import review_options
 from pipeline.findings.trackers import TrackerChain, all_trackers
 from pipeline.findings.trackers.ticket import Filed, OpenTracker, TrackerContext
-from pipeline.findings.walk.machine import Fixes, Route, Step, Validation, Walk
-from pipeline.findings.walk.present import Question, read_markdown
+from pipeline.findings.walk.machine import Validate
 from pipeline.findings.walk.report import render_report
-from pipeline.findings.walk.session import Session, decision_events, is_settled, open_walk, pending_findings
+from pipeline.findings.walk.session import Session, decision_events, open_walk
 from pipeline.findings.walk.stage import decisions_answer
-from pipeline.findings.walk.validation import Validate
+from pipeline.findings.walk.state import Route, Validation, Walk, is_settled, pending_lines
+from pipeline.findings.walk.validation import Validator
+from pipeline.handlers.questions import Question, Reply
 from pipeline.language.model import TriageStage, choose_model
 from pipeline.plugins.manager import PluginManager
 from pipeline.web.actions import resume_run
@@ -51,6 +54,7 @@ from pipeline.web.page import (
     current_store,
     current_user,
     form_endpoint,
+    markdown_parts,
     parse_number,
     render,
     repository_of,
@@ -68,69 +72,75 @@ class BrowserWalk:
     """A walk that is answered by forms, one after another."""
 
     def __init__(
-        self, session: Session, site: Site, validate: Validate | None = None, run: RunSnapshot | None = None
+        self, session: Session, site: Site, validate: Validator | None = None, run: RunSnapshot | None = None
     ) -> None:
         self.run = run  # whose triage it is
         self.told: list[str] = []  # what was done since the last question
         self.number = 0  # of the question: an answer to an earlier one is not taken
         self.report = ""
         self.problems: tuple[str, ...] = ()
-        self.question: Question | None = None
-        self.checking = 0  # findings that an agent is looking at
         self._session, self._site, self._validate = session, site, validate
         session.tell = self.told.append
         self._lock = Lock()
         self._task: asyncio.Task[None] | None = None
-        self._advance()
+        session.advance()
+        self._shown()
 
     @property
-    def walk(self) -> Walk:
-        """Its state."""
-        return self._session.walk
+    def question(self) -> Question | None:
+        """What is asked now."""
+        waiting = self._session.waiting
+        return waiting if isinstance(waiting, Question) else None
 
-    def answer(self, key: str, number: int) -> bool:
-        """Answer the question with this number, and return whether the walk is done. Late answers are ignored."""
+    @property
+    def checking(self) -> int:
+        """How many findings an agent is looking at."""
+        waiting = self._session.waiting
+        return len(waiting.lines) if isinstance(waiting, Validate) else 0
+
+    @property
+    def outcome(self) -> Walk | None:
+        """What was decided, once everything is."""
+        return self._session.outcome
+
+    def answer(self, key: str, number: int) -> Walk | None:
+        """Answer the question with this number, and return the walk if it is done. Late answers are ignored."""
         with self._lock:
             if self.question is None or number != self.number:
-                return False
-            option = next((one.key for one in self.question.options if one.key == key), None)
-            if option is None:
-                raise AwfError(f'unknown option "{key}"', help="go back and choose one of the buttons")
+                return None
             self.told.clear()
-            self._session.answer(option)
-            self._advance()
-            return self.walk.step is Step.DONE
+            self._session.send(Reply(key))
+            self._shown()
+            return self._session.outcome
 
     def stop(self) -> None:
         """Give it up, with the agent that works for it."""
         if self._task:
             from_thread.run_sync(self._task.cancel)
 
-    def _advance(self) -> None:
-        """Show the next question, or have an agent look at the findings before there is one."""
+    def _shown(self) -> None:
+        """Number what is shown next, and have an agent look at the findings if that comes before a question."""
         self.number += 1
-        self.question = self._session.advance()
-        findings = self._session.to_validate
-        self.checking = len(findings)
-        if findings:
-            self._task = self._site.start(self._check(findings))
+        waiting = self._session.waiting
+        if isinstance(waiting, Validate):
+            self._task = self._site.start(self._check(waiting.lines))
 
-    async def _check(self, findings: Sequence[Finding]) -> None:
+    async def _check(self, lines: Sequence[Line]) -> None:
         results: Mapping[FindingId, Validation] = {}  # what gets no result is not validated
         try:
-            results = await self._validate(findings) if self._validate else {}
+            results = await self._validate(lines) if self._validate else {}
         except (AwfError, OSError) as error:
             self.told.append(f"The findings were not checked: {error}")
         finally:
             with self._lock:
-                self._session.record_validations(results)
-                self._advance()
+                self._session.send(results)
+                self._shown()
 
 
 class LaterTickets(TrackerChain):
     """Trackers that file nothing: a run files its tickets when it continues."""
 
-    def file(self, finding: Finding) -> Filed:  # noqa: ARG002 - nothing is filed
+    def file(self, line: Line) -> Filed:  # noqa: ARG002 - nothing is filed
         """Promise a ticket."""
         return Filed("when the run continues")
 
@@ -140,7 +150,8 @@ def walk_page(request: Request) -> Response:
     store, query = current_store(request), request.query_params
     if store.cluster:
         return render(request, "walk_start.html", {"count": 0, "query": query, "severities": (), "trackers": ()})
-    found = pending_findings(filter(_filter(query.get("severity", ""), query.get("file", "")).matches, _ledger(store)))
+    wanted = _wanted(query.get("severity", ""), query.get("file", ""))
+    found = pending_lines(filter(wanted, _ledger(store).lines()))
     values = {"count": len(found), "query": query, "severities": list(Severity), "trackers": list(_trackers())}
     return render(request, "walk_start.html", values)
 
@@ -149,21 +160,24 @@ def start_walk(request: Request, form: Form) -> Response:
     """Start a walk through the findings of a store."""
     store = writable_store(request)
     chain = TrackerChain(_context(store), form.get("tracker", ""), _trackers())
-    route = form.get("route", Route.EACH)
-    walk = open_walk(
-        _ledger(store),
+    given = form.get("route", Route.EACH)
+    route = Route(given) if given in set(Route) else None
+    ledger = _ledger(store)
+    begun = open_walk(
+        ledger,
         chain,
-        route=None if route not in set(Route) else Route(route),
-        wanted=_filter(form.get("severity", ""), form.get("file", "")).matches,
+        route=route,
+        follow=lambda lines: follow_renames(lines, ledger, store.root, os.environ),
+        wanted=_wanted(form.get("severity", ""), form.get("file", "")),
         advisory=bool(form.get("advisory")),
         validates=bool(form.get("validate")),
         confirms=True,
     )
     validate = None
-    if walk.validates:
-        base = walk.ledger.last.base if walk.ledger.last else ""
+    if begun.validates:
+        base = begun.ledger.last.base if begun.ledger.last else ""
         validate = open_validator(store.root, _runtime(store), datetime.now(UTC), {}, base)
-    return _open(request, store, walk, chain, validate)
+    return _open(request, store, begun, route, chain, validate)
 
 
 def start_triage(request: Request, form: Form) -> Response:
@@ -176,22 +190,25 @@ def start_triage(request: Request, form: Form) -> Response:
     if run.driven:
         raise AwfError(f"the process of run {run_id} asks at its terminal", help="answer there, or stop it first")
     chain = LaterTickets(_context(store), stage.tracker or "", _trackers())
-    walk = open_walk(
-        _ledger(store),
+    route = None if stage.route == "ask" else Route(stage.route)
+    ledger = _ledger(store)
+    begun = open_walk(
+        ledger,
         chain,
-        route=None if stage.route == "ask" else Route(stage.route),
-        wanted=lambda finding: not is_settled(finding, run_id),
+        route=route,
+        follow=lambda lines: follow_renames(lines, ledger, run.state.directory, os.environ),
+        wanted=lambda line: not is_settled(line, run_id),
         advisory=stage.advisory,
         validates=stage.validation,
     )
     del form
     validate = None
-    if walk.validates:
+    if begun.validates:
         runtime, state = _runtime(store), run.state
         settings, base = runtime.settings, review_options(state).base
         choice = choose_model(stage.validator, state.workflow.models, settings.model_choice, settings.profiles)
         validate = open_validator(state.directory, runtime, datetime.now(UTC), state.options, base, choice)
-    return _open(request, store, walk, chain, validate, run)
+    return _open(request, store, begun, route, chain, validate, run)
 
 
 def show_walk(request: Request) -> Response:
@@ -203,9 +220,9 @@ def show_walk(request: Request) -> Response:
         "walk": walk,
         "name": name,
         "question": question,
-        "block": list(_parts(question.block)) if question else [],
-        "details": list(_parts(question.details)) if question and question.block else [],
-        "report": list(_parts(walk.report)),
+        "block": list(markdown_parts(question.block)) if question else [],
+        "details": list(markdown_parts(question.details)) if question and question.block else [],
+        "report": list(markdown_parts(walk.report)),
         "here": url("s", store.name, "walk", name),
         "stop": STOP,
     }
@@ -220,34 +237,39 @@ def answer_walk(request: Request, form: Form) -> Response:
         walk.stop()
         current_site(request).walks.pop(name, None)
         return RedirectResponse(_origin(store, walk), 303)
-    if walk.answer(key, parse_number(form.get("number", "")) or 0):
-        return _finish(request, store, walk, current_user(request, form), name)
-    return RedirectResponse(url("s", store.name, "walk", name), 303)
-
-
-def _finish(request: Request, store: ServedStore, walk: "BrowserWalk", user: str, name: str) -> Response:
+    done = walk.answer(key, parse_number(form.get("number", "")) or 0)
+    if done is None:
+        return RedirectResponse(url("s", store.name, "walk", name), 303)
+    user = current_user(request, form)
     if walk.run:
-        return _answer_run(request, store, walk, user, name)
-    walk.report = render_report(walk.walk, FIX_COMMAND)
-    if walk.walk.decisions:
-        with open_ledger(store.directory, repository_of(store), datetime.now(UTC)) as opened:
-            events = decision_events(walk.walk, opened.at, str(Actor.USER))
-            walk.problems = opened.problems + opened.record(events)
+        current_site(request).walks.pop(name)
+        _answer_run(store, walk.run, done, user)
+        current_site(request).walks[name] = walk
+        walk.report = render_report(done)
+    else:
+        walk.report = render_report(_record(store, walk, done, user), FIX_COMMAND)
     return RedirectResponse(url("s", store.name, "walk", name), 303)
 
 
-def _answer_run(request: Request, store: ServedStore, walk: "BrowserWalk", user: str, name: str) -> Response:
+def _record(store: ServedStore, walk: BrowserWalk, done: Walk, user: str) -> Walk:
+    """Record what was decided, and return the walk with the ledger after it."""
+    if not done.choices:
+        return done
+    with open_ledger(store.directory, repository_of(store), datetime.now(UTC)) as opened:
+        events = decision_events(done, opened.at, who=user, by=Actor.USER)
+        walk.problems = opened.problems + opened.record(events)
+        return replace(done, ledger=opened.ledger.copy())
+
+
+def _answer_run(store: ServedStore, run: RunSnapshot, done: Walk, user: str) -> None:
     """Leave the decisions for the run, and continue it. The first to decide counts."""
-    assert walk.run is not None  # noqa: S101 - the caller knows
-    state = walk.run.state
-    given = decisions_answer(state.run_id, *state.cursor, walk.walk.decisions, user, time.time())
-    current_site(request).walks.pop(name, None)
+    state = run.state
+    given = decisions_answer(state.run_id, *state.cursor, done.choices, user, time.time())
     with store.open() as runs:
         kept = runs.mailbox.put_answer(given)
     if (kept.by, kept.at) != (given.by, given.at):
         raise AlreadyAnswered(kept)
     resume_run(store, store.run(state.run_id), [])
-    return RedirectResponse(url("s", store.name, "runs", state.run_id), 303)
 
 
 def _runtime(store: ServedStore) -> Runtime:
@@ -262,17 +284,18 @@ def _runtime(store: ServedStore) -> Runtime:
 def _open(
     request: Request,
     store: ServedStore,
-    walk: Walk,
+    begun: Walk,
+    route: Route | None,
     chain: TrackerChain,
-    validate: Validate | None,
+    validate: Validator | None,
     run: RunSnapshot | None = None,
 ) -> Response:
     site, name = current_site(request), secrets.token_urlsafe(9)
     excerpts = partial(read_excerpts, root=run.state.directory if run else store.root, redactor=site.redactor)
-    session = Session(walk, lambda _line: None, chain, fixer=lambda _findings: Fixes(), excerpts=excerpts)
+    session = Session(begun, route, chain, lambda _line: None, excerpts=excerpts)
     opened = BrowserWalk(session, site, validate, run)
-    if opened.walk.step is Step.DONE:  # nothing to decide
-        opened.report = render_report(opened.walk, FIX_COMMAND)
+    if opened.outcome:  # nothing to decide
+        opened.report = render_report(opened.outcome, FIX_COMMAND)
     site.walks[name] = opened
     while len(site.walks) > _MAX_WALKS:
         site.walks.pop(next(iter(site.walks)))
@@ -290,18 +313,10 @@ def _origin(store: ServedStore, walk: BrowserWalk) -> str:
     return url("s", store.name, "runs", walk.run.state.run_id) if walk.run else url("s", store.name, "findings")
 
 
-def _parts(markdown: str) -> Iterator[tuple[str, list[str]]]:
-    """Lines of the same kind that follow one another, without blank ones."""
-    for kind, lines in groupby(read_markdown(markdown), key=lambda one: one[0]):
-        texts = [text for _, text in lines]
-        shown = texts if kind == "code" else [text for text in texts if text]
-        if shown:
-            yield kind, shown
-
-
-def _filter(severity: str, file: str) -> FindingFilter:
+def _wanted(severity: str, file: str) -> Callable[[Line], bool]:
+    """Return whether a line of work has an open member that these fields of a form select."""
     severities = frozenset({Severity(severity)}) if severity in set(Severity) else frozenset[Severity]()
-    return FindingFilter(ALL_STATES, severities, files=(file.strip(),) if file.strip() else ())
+    return FindingFilter(ALL_STATES, severities, files=(file.strip(),) if file.strip() else ()).matches
 
 
 def _ledger(store: ServedStore) -> Ledger:
@@ -315,7 +330,7 @@ def _context(store: ServedStore) -> TrackerContext:
 def _trackers() -> dict[str, OpenTracker]:
     plugins = PluginManager(time.time)
     plugins.load_installed()
-    return all_trackers(plugins.trackers())
+    return all_trackers(dict(plugins.collect("trackers")))
 
 
 ROUTES = [

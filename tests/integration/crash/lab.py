@@ -155,7 +155,7 @@ class Trial:
         times = Counter(self.committed())
         yield from (f"{visit} is on record {count} times" for visit, count in times.items() if count > 1)
         yield from self._executions()
-        carried = [(process.pid, read_marker(process.pid) or "") for process in list_processes()]
+        carried = [(process.pid, read_marker(process) or "") for process in list_processes()]
         yield from (f"process {pid} is left" for pid, label in carried if label.startswith(f"{RUN}@"))
 
     def _executions(self) -> Iterator[str]:

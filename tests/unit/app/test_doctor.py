@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.unit.app.stubs import ANSWERED, SETTLED, stub
@@ -13,11 +12,17 @@ from pipeline.backends.agents.scripted import ScriptedBackend, load_script
 from pipeline.backends.process import LocalProcesses
 
 
+class Named(ScriptedBackend):
+    """A backend of a plugin."""
+
+    name = "mine"
+
+
 def examine(tmp_path: Path, text: str = "", *, call: bool = False, **environ: str) -> Diagnosis:
     """Examine a machine with one plugin that adds a backend."""
-    added: dict[str, Any] = {"mine": ScriptedBackend(load_script('{"doctor": "Here."}'))}
+    added = Named(load_script('{"doctor": "Here."}'))
     given = {"PATH": str(tmp_path), **environ}
-    doctor = Doctor(settings(text), given, tmp_path / "store", LocalProcesses("test", grace=0.2), None, added)
+    doctor = Doctor(settings(text), given, tmp_path / "store", LocalProcesses("test", grace=0.2), None, [added])
     return asyncio.run(doctor.examine(call=call))
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -12,28 +13,44 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from tests.unit.findings.ledgers import AT, FIRST, SECOND, assessed, finding, ledger_of, seen, turned, vote
+from hypothesis import strategies as st
+from tests.unit.findings.ledgers import (
+    AT,
+    FIRST,
+    REVIEW,
+    SECOND,
+    assessed,
+    changed,
+    finding,
+    ledger_of,
+    look,
+    seen,
+    turned,
+)
 from tests.unit.findings.strategies import ledgers
 
 from pipeline.app.findings.intake import ReportFile, decode_files, import_reports, pass_changes, read_files
-from pipeline.app.findings.ledger import Repository, find_finding, find_pass, find_repository, read_snapshot, timestamp
+from pipeline.app.findings.ledger import Repository, find_repository, read_snapshot, timestamp
+from pipeline.app.findings.lookup import find_finding, find_pass
 from pipeline.app.findings.queries import (
     ALL_STATES,
     FindingFilter,
-    finding_row,
+    is_failing,
+    line_row,
     parse_since,
     parse_states,
+    review_json,
     select,
-    summarize_verdict,
 )
 from pipeline.app.findings.triage import ChosenFindings, TriageRequest, apply_triage
 from pipeline.cli.findings.lists import table
 from pipeline.errors import AwfError
-from pipeline.findings.events import Coverage, FindingRaised, LinkAdded, NotReported
-from pipeline.findings.explanation import explain
+from pipeline.findings.events import Coverage, FindingRaised
 from pipeline.findings.formats.strict_json import finding_record
-from pipeline.findings.ledger import DUPLICATE_OF, Ledger
-from pipeline.findings.model import Finding, FindingState, Link, Observed, ReportStatus, Severity
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.lines import Line
+from pipeline.findings.model import Category, Finding, FindingId, FindingState, Location, ReportStatus, Severity, What
+from pipeline.findings.reviews import review
 from pipeline.findings.verdicts import Verdict
 from pipeline.language.model import Lens
 from pipeline.text import display_width
@@ -83,14 +100,14 @@ def test_a_format_by_name_is_not_guessed() -> None:
 def test_the_lens_of_an_assessment() -> None:
     """It applies to every finding of every file."""
     (answer,) = decode_files([ReportFile("n", "n", ESLINT)], Path("/repo"), format="auto", reviewer="", lens=Lens.QA)
-    assert {claim.lens for claim in answer.findings} == {Lens.QA}
+    assert {draft.lens for draft in answer.drafts} == {Lens.QA}
 
 
 def test_two_files_of_one_reviewer_have_items_of_their_own() -> None:
     """No two items of a pass have the same id."""
     files = [ReportFile("a", "a", ESLINT), ReportFile("b", "b", JUNIT), ReportFile("c", "c", ESLINT)]
     reports = decode_files(files, Path("/repo"), format="auto", reviewer="", lens=None)
-    ids = [finding.input_id for report in reports for finding in report.findings]
+    ids = [draft.input_id for report in reports for draft in report.drafts]
     assert ids == ["eslint#1", "b#1", "eslint#2"]
 
 
@@ -115,9 +132,14 @@ def test_a_missing_file_stops_everything(tmp_path: Path) -> None:
             read_files(names, BytesIO(b""))
 
 
+def lines(*findings: Finding) -> list[Line]:
+    """The findings of a ledger as lines of work."""
+    return list(ledger_of(*findings).lines())
+
+
 def test_what_a_filter_matches() -> None:
     """Each condition narrows; several values of one widen."""
-    open_, held, staged = finding(1), finding(2, state=FindingState.WONT_FIX), finding(3, votes=(vote(stage="review"),))
+    open_, held, staged = lines(finding(1), finding(2, state=FindingState.WONT_FIX), finding(3, stage="review"))
     found = [open_, held, staged]
     assert select(found, FindingFilter()) == [open_, staged]
     assert select(found, FindingFilter(states=ALL_STATES)) == found
@@ -125,13 +147,25 @@ def test_what_a_filter_matches() -> None:
     assert select(found, FindingFilter(files=("./src/",))) == [open_, staged]
     assert select(found, FindingFilter(files=("src/?.py",))) == [open_, staged]
     assert select(found, FindingFilter(files=("a.py",))) == []
-    assert select([finding(locations=())], FindingFilter(files=("a",))) == []
-    since = datetime(2026, 3, 1, 10, tzinfo=UTC)
-    assert select(found, FindingFilter(since=since)) == [open_, staged]
-    assert (
-        select([finding(updated_at="2026-02-28T23:59:59+00:00"), finding(updated_at="?")], FindingFilter(since=since))
-        == []
-    )
+    assert select(lines(finding(locations=())), FindingFilter(files=("a",))) == []
+    since = FindingFilter(since=datetime(2026, 3, 1, 10, tzinfo=UTC))
+    assert select(found, since) == [open_, staged]
+    assert select(lines(finding(1, updated_at="2026-02-28T23:59:59+00:00"), finding(2, updated_at="?")), since) == []
+
+
+def test_a_filter_takes_a_line_of_work_as_a_list_shows_it() -> None:
+    """Its state and severity are the worst of what is open; reviewers, files and words are those of any member."""
+    minor = finding(1, severity=Severity.LOW, category=Category.DOCS_GAP)
+    severe = finding(2, severity=Severity.HIGH, reviewer="security", line=minor.id)
+    (line,) = both = lines(minor, severe)
+    assert (line.number, line.severity) == (1, Severity.HIGH)
+    assert select(both, FindingFilter(severities=frozenset({Severity.LOW}))) == []
+    assert select(both, FindingFilter(severities=frozenset({Severity.HIGH}))) == both
+    assert select(both, FindingFilter(reviewers=frozenset({"security"}), words=("#2",))) == both
+    assert select(both, FindingFilter(reviewers=frozenset({"security"}), words=("#1",))) == []
+    fixed = lines(replace(minor, state=FindingState.VERIFIED_FIXED), severe)
+    assert select(fixed, FindingFilter(states=parse_states(["outstanding"]))) == fixed
+    assert select(fixed, FindingFilter(states=frozenset({FindingState.VERIFIED_FIXED}))) == []
 
 
 def test_states_by_name() -> None:
@@ -177,91 +211,68 @@ def test_names_of_findings_and_passes() -> None:
 
 
 def test_what_a_pass_did() -> None:
-    """Each finding once in each list; one can be both moved and reopened, and a member of a cluster is in none."""
-    raised = [FindingRaised(at=AT, finding=finding(number)) for number in range(2, 7)]
-    joined = LinkAdded(at=AT, id=finding(6).id, link=Link(kind=DUPLICATE_OF, to=finding(2).id))
-    ledger = Ledger([FindingRaised(at=AT, finding=finding(1)), *raised, joined])
+    """Each finding is in one list at most once, whatever was said about it."""
     changes = pass_changes(
         [
             FindingRaised(at=AT, finding=finding(1)),
             seen(2),
             seen(2),
-            seen(3, observed=Observed.MOVED),
-            seen(4, observed=Observed.UPDATED),
-            turned(3, FindingState.REOPENED, SECOND),
-            turned(4, FindingState.FIX_CLAIMED, SECOND),
-            NotReported(at=AT, id=finding(5).id, pass_id=SECOND),
-            seen(6),
-        ],
-        ledger,
+            seen(3, state=FindingState.REOPENED),
+            changed(4, What.RULING, word="fixed", state=FindingState.VERIFIED_FIXED),
+            changed(5, What.RULING, word="not_fixed", pass_id=SECOND),
+            changed(6, What.RULING, word="not_fixed", state=FindingState.REOPENED),
+        ]
     )
-    ids = [finding(number).id for number in range(6)]
-    assert changes == {
-        "new": [ids[1]],
-        "unchanged": [ids[2]],
-        "updated": [ids[4]],
-        "moved": [ids[3]],
-        "reopened": [ids[3]],
-        "absent": [ids[5]],
-        "fixed": [],
-    }
+    ids = [finding(number).id for number in range(7)]
+    assert changes == {"new": [ids[1]], "known": [ids[2], ids[5]], "reopened": [ids[3], ids[6]], "fixed": [ids[4]]}
 
 
-@pytest.mark.parametrize(
-    ("findings", "told", "failing"),
-    [
-        ([], "PASS", False),
-        ([finding(severity=Severity.HIGH)], "WARN (1 high)", False),
-        ([finding(severity=Severity.CRITICAL)], "FAIL (1 blocker)", True),
-        (
-            [
-                finding(1, severity=Severity.CRITICAL, state=FindingState.FIX_CLAIMED),
-                finding(2),
-                finding(3, state=FindingState.FIX_CLAIMED, pre_existing=True),
-            ],
-            "PASS as claimed (1 medium); FAIL until 1 claimed fix is verified",
-            True,
-        ),
-        (
-            [finding(number, severity=Severity.HIGH, state=FindingState.FIX_CLAIMED) for number in (1, 2)],
-            "PASS as claimed; WARN until 2 claimed fixes are verified",
-            False,
-        ),
-        ([finding(state=FindingState.FIX_CLAIMED)], "PASS", False),
-        ([finding(severity=Severity.CRITICAL, pre_existing=True)], "PASS", False),
-    ],
-)
-def test_the_verdict_in_one_line(findings: list[Finding], told: str, *, failing: bool) -> None:
-    """The verdict as claimed and the one after verification are both given if they differ."""
-    summary = summarize_verdict(ledger_of(*findings))
-    assert (summary.headline, summary.failing()) == (told, failing)
+def test_an_incomplete_review_fails_every_gate() -> None:
+    """A reviewer that did not answer is named, and nothing passes; neither does anything before the first look."""
+    looks = (look("a"), look("b", ReportStatus.MALFORMED, problem="cut off"), look("c", ReportStatus.MISSING))
+    found = review(ledger_of(coverage=Coverage(looks=looks)))
+    shown = review_json(found)
+    assert [gap.partition(":")[0] for gap in shown["gaps"]] == ["b", "c"]
+    assert (shown["verdict"], shown["complete"], shown["ship"]) == ("FAIL", False, False)
+    assert is_failing(found, Verdict.ABORT)
+    assert is_failing(review(Ledger()), Verdict.ABORT)
+    severe = review(ledger_of(finding(severity=Severity.HIGH)))
+    assert (is_failing(severe), is_failing(severe, Verdict.WARN)) == (False, True)
 
 
-def test_a_gap_is_never_clean() -> None:
-    """A reviewer that did not answer is named, and nothing passes."""
-    coverage = Coverage(
-        reviewers={"a": ReportStatus.RETURNED, "b": ReportStatus.MALFORMED, "c": ReportStatus.MISSING},
-        problems={"b": "cut off"},
-    )
-    summary = summarize_verdict(ledger_of(coverage=coverage))
-    assert [gap.partition(" ")[0] for gap in summary.gaps] == ["b", "c"]
-    assert summary.failing(Verdict.ABORT)
-    assert (summary.as_json()["verdict"], summary.as_json()["after_verification"]) == ("FAIL", "FAIL")
-    assert summarize_verdict(Ledger()).failing(Verdict.ABORT)
+def test_a_review_for_a_program() -> None:
+    """It lists what is open about the target, whoever reported it, the claims among that, and dismissed blockers."""
+    first = finding(1, severity=Severity.CRITICAL)
+    second = finding(2, severity=Severity.LOW, reviewer="security", line=first.id, state=FindingState.FIX_CLAIMED)
+    other = finding(3, locations=(Location(path="src/b.py"),))
+    dismissed = finding(4, severity=Severity.HIGH)
+    ledger = ledger_of(first, second, other, dismissed, finding(5, pre_existing=True), paths=("src/a.py",), target="m")
+    ledger.apply(turned(4, FindingState.FALSE_POSITIVE, note="a test double"))
+    ledger.apply(assessed(SECOND, paths=("src/a.py",), target="m"))
+    shown = review_json(review(ledger))
+    assert [(row["number"], [one["number"] for one in row["members"]]) for row in shown["open"]] == [
+        (1, [1, 2]),
+        (5, [5]),
+    ]
+    assert [row["number"] for row in shown["claimed"]] == [2]
+    assert (shown["verdict"], shown["ship"], shown["elsewhere"]) == ("FAIL", False, 1)
+    assert shown["summary"] == {"blocker": 1, "high": 0, "medium": 0, "low": 0, "info": 0}
+    (row,) = shown["dismissed"]
+    assert (row["number"], row["by"], row["note"]) == (4, "anna", "a test double")
+    assert shown["review"] == {"id": REVIEW, "passes": [FIRST, SECOND], "target": "m", "mode": "full"}
 
 
-def test_the_members_of_a_cluster() -> None:
-    """The list has one row with the ids of the members; the explanation of either names the other."""
-    ledger = ledger_of(finding(1, sources=("a",)), finding(2, sources=("b",), votes=(vote(reviewer="b"),)))
-    ledger.apply(LinkAdded(at=AT, id=finding(2).id, link=Link(kind="duplicate_of", to=finding(1).id)))
-    (leader,) = select(ledger, FindingFilter())
-    member = ledger.findings[finding(2).id]
-    assert finding_row(leader, ledger)["members"] == [member.id]
-    assert finding_record(leader, ledger)["members"][0]["title"] == "Defect 2"
-    assert "members" not in finding_row(member, ledger)
-    (line,) = explain(leader, ledger)["Members"]
-    assert line.startswith(f"#2 {member.id} by b")
-    assert any(finding(1).id in line for line in explain(member, ledger)["Now"])
+def test_a_line_of_work_for_a_program() -> None:
+    """A list has one row for it, with the worst open finding and all members; a record names the members as well."""
+    first = finding(1, severity=Severity.LOW)
+    second = finding(2, reviewer="security", severity=Severity.HIGH, line=first.id)
+    ledger = ledger_of(first, second)
+    (line,) = select(ledger.lines(), FindingFilter())
+    row = line_row(line)
+    assert (row["number"], row["title"], row["severity"]) == (1, "Defect 2", "high")
+    assert row["reviewers"] == ["security", "correctness"]
+    assert row["members"] == finding_record(ledger.findings[second.id], ledger)["members"]
+    assert [member["reviewer"] for member in row["members"]] == ["correctness", "security"]
 
 
 def test_the_repository_around_a_directory(tmp_path: Path) -> None:
@@ -283,7 +294,7 @@ def test_the_repository_around_a_directory(tmp_path: Path) -> None:
 
 def test_reading_writes_nothing(tmp_path: Path) -> None:
     """A missing store is not created."""
-    assert list(read_snapshot(tmp_path / ".awf", tmp_path, AT).ledger) == []
+    assert read_snapshot(tmp_path / ".awf", tmp_path, AT).ledger.findings == {}
     assert list(tmp_path.iterdir()) == []
 
 
@@ -303,7 +314,7 @@ def test_a_pass_and_a_decision_without_a_command_line(tmp_path: Path) -> None:
     again = import_reports(returns, tmp_path / ".awf", here, NOW)
     assert again.passed.id == f"REV-{int(NOW.timestamp()) + 1}-0000000"  # 000-16
     assert again.dispositions["suppressed"] == 1
-    (back,) = read_snapshot(tmp_path / ".awf", tmp_path, AT).ledger
+    (back,) = read_snapshot(tmp_path / ".awf", tmp_path, AT).ledger.findings.values()
     assert back.suppression is not None
     assert (back.suppression.expires, back.state) == ("2026-04-01", FindingState.WONT_FIX)
 
@@ -324,28 +335,29 @@ def test_a_verdict_file_that_cannot_be_read_is_reported_and_put_back(tmp_path: P
     assert latest.with_name("review-latest.json.unreadable-1").read_text() == "{ broken"
 
 
-def piped(findings: list[Finding]) -> list[str]:
+def piped(shown: Sequence[Line]) -> list[str]:
     """The table in a pipe: eighty columns, no colors."""
     with redirect_stdout(StringIO()):
-        return list(table(findings))
+        return list(table(shown))
 
 
 def test_a_row_without_a_place() -> None:
     """A finding without a location has a row too."""
-    nowhere = finding(locations=())
-    row = finding_row(nowhere, Ledger())
+    (nowhere,) = lines(finding(locations=()))
+    row = line_row(nowhere)
     assert (row["file"], row["line"], row["end_line"]) == (None, None, None)
     assert piped([nowhere])[1].split()[-3:] == ["-", "Defect", "1"]
 
 
 @settings(deadline=None)
-@given(ledgers())
-def test_every_line_of_the_table_fits(findings: list[Finding]) -> None:
+@given(ledgers(), st.booleans())
+def test_every_row_of_the_table_fits(findings: list[Finding], together: bool) -> None:  # noqa: FBT001 - drawn
     """Whatever titles and paths contain, a row is one line of at most eighty columns without control characters."""
-    shown = [replace(one, severity=Severity.CRITICAL) for one in findings]
-    lines = piped(shown)
-    assert len(lines) == len(findings) + 1
-    for line in lines:
-        assert display_width(line) <= 80
-        assert "\n" not in line
-        assert "\x1b" not in line
+    one_line = findings[0].id if together and findings else FindingId("")
+    shown = lines(*(replace(one, severity=Severity.CRITICAL, line=one_line) for one in findings))
+    rows = piped(shown)
+    assert len(rows) == len(shown) + 1
+    for row in rows:
+        assert display_width(row) <= 80
+        assert "\n" not in row
+        assert "\x1b" not in row

@@ -4,7 +4,7 @@ import pytest
 from tests.unit.app.sample_run import CREATED, ERROR, PARALLEL, both_done, branch_done, done
 
 from pipeline.app.history import AttemptEnd, HistoryBuilder, RunHistory, RunNote, VisitRecord
-from pipeline.engine.outcome import Outcome, Status
+from pipeline.engine.outcome import Outcome, Status, Usage
 from pipeline.engine.records import AnyRecord, AttemptFailed, RunCancelled, RunPaused, RunResumed, StageErrored
 from pipeline.errors import AwfError
 
@@ -63,6 +63,29 @@ def test_a_branch_began_before_another_one_ended() -> None:
     outcome = Outcome(status=Status.SUCCESS, duration=7.0)
     visits = RunHistory.read([PARALLEL, branch_done("a", 8, outcome), branch_done("b", 9, outcome)]).visits
     assert [one.began for one in visits] == [0, 2]
+
+
+def test_a_branch_has_the_outcome_of_the_join() -> None:
+    """Plugins may have amended it since the branch was recorded; its attempt ended when it did."""
+    first, final = Outcome(status=Status.SUCCESS), Outcome(status=Status.FAIL, reason="amended")
+    branches = [branch_done("a", 2, first), branch_done("b", 3, first)]
+    visit = RunHistory.read([PARALLEL, *branches, both_done(final, None, ends=Status.FAIL)]).visits[0]
+    assert (visit.outcome, visit.ended, visit.attempts[0].seq) == (final, 2, 2)
+
+
+def test_a_branch_that_is_an_error_after_all_ended_once() -> None:
+    """Its attempt is not counted twice, and its prompt is still that of the record that the agent's answer is in."""
+    used = Outcome(status=Status.SUCCESS, usage=Usage(input_tokens=10))
+    refused = used.model_copy(update={"status": Status.ERROR, "reason": "amended"})
+    errored = StageErrored(at=4, stage="a", visit=1, attempt=1, outcome=refused)
+    records: list[AnyRecord] = [PARALLEL, branch_done("a", 2, used), branch_done("b", 3, used), errored]
+    history = RunHistory.read(records)
+    attempts = history.visits_of("a")[0].attempts
+    assert [(one.number, one.end, one.seq) for one in attempts] == [(1, AttemptEnd.ERRORED, 2)]
+    assert [(one.stage, one.tokens) for one in history.stage_totals()] == [("a", 10), ("b", 10)]
+    records += [RunResumed(at=5), branch_done("a", 6, used)]
+    attempts = RunHistory.read(records).visits_of("a")[0].attempts
+    assert [(one.number, one.end) for one in attempts] == [(1, AttemptEnd.ERRORED), (2, AttemptEnd.DONE)]
 
 
 def test_what_stopped_the_run_is_between_the_visits() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 from tests.unit.app.sample_run import CREATED, ERROR, PARALLEL, branch_done, done
+from tests.unit.findings.ledgers import finding, ledger_of
 
 from pipeline.app.history import RunHistory
 from pipeline.app.overview import RunOverview, RunSummary, overview_of, summarize, summarize_run
@@ -18,6 +19,8 @@ from pipeline.engine.records import (
     StageErrored,
     VisitStarted,
 )
+from pipeline.findings.model import FindingState, Severity
+from pipeline.findings.reviews import Review, review_of_run
 from pipeline.journal.memory import MemoryJournal
 
 REPORT = {"stageId": "build", "iteration": 1, "status": "fail", "failureReason": "no tests", "response": "..."}
@@ -27,8 +30,8 @@ def summary_of(*records: AnyRecord, driven: bool | None = False) -> RunSummary:
     return summarize(RunHistory.read(records)).resolve_status(lambda _: driven)
 
 
-def overview(*records: AnyRecord, driven: bool | None = False) -> RunOverview:
-    return overview_of(RunHistory.read(records), (), 0, driven=driven)
+def overview(*records: AnyRecord, driven: bool | None = False, review: Review | None = None) -> RunOverview:
+    return overview_of(RunHistory.read(records), review, driven=driven)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +68,24 @@ def test_reports_are_counted_as_the_context_has_them() -> None:
     assert overview(CREATED, one).open_reports[0] == {"stage": "build", "iteration": 1, "reason": "no tests"}
     two = done("build", 2, "deploy", operations=(discard,))
     assert summary_of(CREATED, one, two).reports == 0
+
+
+def test_a_review_is_shown_with_everything_that_is_open_about_its_target() -> None:
+    """Lines of work are counted, not findings; without a review there is no verdict."""
+    first = finding(1, severity=Severity.CRITICAL)
+    fixed = finding(3, state=FindingState.VERIFIED_FIXED)
+    ledger = ledger_of(first, finding(2, reviewer="security", line=first.id), fixed, run=CREATED.run_id)
+    shown = overview(CREATED, review=review_of_run(ledger, CREATED.run_id))
+    assert (shown.findings, shown.verdict, shown.filtered) == (1, "FAIL (1 critical)", 0)
+    assert [(row["number"], len(row["members"])) for row in shown.open_findings] == [(1, 2)]
+    assert (overview(CREATED).findings, overview(CREATED).verdict, overview(CREATED).open_findings) == (0, "", ())
+
+
+def test_notes_about_view_files_are_shown_as_far_as_they_can_be_read() -> None:
+    """A stage can write anything into the context."""
+    notes = [("append", "review.notes", note) for note in ({"stage": "fix", "visit": "2", "note": "put back"}, "x")]
+    (note,) = overview(CREATED, done("build", 1, "build", operations=tuple(notes))).notes
+    assert note == {"stage": "fix", "visit": 0, "at": "", "note": "put back"}
 
 
 def test_a_run_that_cannot_be_replayed_is_still_listed() -> None:

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 from tests.unit.findings.strategies import plain
+from tests.unit.markdown_shape import shape
 
 from pipeline.app.history import HistoryBuilder, RunHistory
 from pipeline.app.report import content
@@ -27,26 +28,35 @@ from pipeline.app.report.content import (
     read_review,
     summarize_review,
 )
-from pipeline.app.report.html import render_html
-from pipeline.app.report.markdown import escape_markdown, render_markdown
+from pipeline.app.report.render import render_html, render_markdown
 from pipeline.cli.report import command
 from pipeline.engine.outcome import Outcome, Status, Usage
 from pipeline.engine.ports import JournalEntry
 from pipeline.engine.records import AnyRecord, RunCreated, RunPaused, RunResumed, VisitCompleted
 from pipeline.engine.routing import Selection
-from pipeline.findings.events import FindingRaised, FixAttempted, Pass, PassRecorded, ReportedAgain, StateChanged
+from pipeline.findings.events import (
+    Coverage,
+    Disposition,
+    FindingChanged,
+    FindingRaised,
+    ItemOutcome,
+    Look,
+    Pass,
+    PassRecorded,
+)
 from pipeline.findings.ledger import Ledger
+from pipeline.findings.lines import Line
 from pipeline.findings.model import (
+    Actor,
+    Change,
     FindingId,
     FindingState,
-    FixAttempt,
     Gate,
-    GateDecision,
     Location,
-    Observed,
     PassId,
+    ReportStatus,
     Severity,
-    Strength,
+    What,
 )
 from pipeline.findings.rounds import Round
 from pipeline.journal.memory import MemoryJournal
@@ -105,37 +115,47 @@ def ended() -> list[AnyRecord]:
 
 
 def ledger(title: str = "The handle is never closed") -> Ledger:
-    """Two rounds: a severe finding that a fix missed, and a minor one that is fixed; and a finding of another run."""
+    """Two rounds: a severe finding of two reviewers that a fix missed, and a minor one that was fixed.
+
+    Another run has a finding in another file.
+    """
     found = Ledger()
-    for number, run in ((1, "r1"), (2, "r1"), (1, "other")):
-        passed = Pass(id=PassId(f"REV-{number}-{run}"), started_at=AT, run=run, round=number)
+    hidden = ItemOutcome(input_id="qa#3", disposition=Disposition.FILTERED, reason="unsure", title=title)
+    looks = Coverage(looks=(Look(reviewer="qa", status=ReportStatus.RETURNED),), residual_risks=(title,))
+    for number, run in ((1, "other"), (1, "r1"), (2, "r1")):
+        passed = Pass(
+            id=PassId(f"REV-{number}-{run}"),
+            started_at=AT,
+            review="0badcafe",
+            run=run,
+            round=number,
+            paths=("src/app.py",),
+            coverage=looks,
+            entries=(hidden,),
+        )
         found.apply(PassRecorded(at=AT, assessment=passed))
-    must = GateDecision(value=Gate.MUST)
+    minor = {"severity": Severity.LOW, "title": "A word is misspelt", "gate": Gate.SUGGEST}
     place = (Location(path="src/app.py", start=5),)
+    grave = {"severity": Severity.HIGH, "title": title, "gate": Gate.MUST, "locations": place}
     for name, run, more in (
-        (
-            "small",
-            "r1",
-            {"severity": Severity.LOW, "title": "A word is misspelt", "gate": GateDecision(), "locations": ()},
-        ),
-        ("grave", "r1", {"severity": Severity.HIGH, "title": title, "gate": must, "locations": place}),
+        ("small", "r1", minor | {"locations": ()}),
+        ("grave", "r1", grave),
         ("foreign", "other", {"title": "Not of this run"}),
+        ("member", "r1", grave | {"reviewer": "security", "severity": Severity.MEDIUM, "line": "fnd_grave"}),
     ):
         raised = plain(id=FindingId(f"fnd_{name}"), signature=f"sha256:{name}", pass_id=f"REV-1-{run}", **more)
-        found.apply(FindingRaised(at=AT, finding=raised))
-    tried = FixAttempt(run="r1", round=1, by="fix", what="closed it", outcome="not_fixed")
-    for event in (
-        FixAttempted(at=AT, id=FindingId("fnd_grave"), attempt=tried),
-        ReportedAgain(
-            at=AT,
-            id=FindingId("fnd_grave"),
-            pass_id=PassId("REV-2-r1"),
-            observed=Observed.UNCHANGED,
-            strength=Strength.EXACT,
-        ),
-        StateChanged(at=AT, id=FindingId("fnd_small"), state=FindingState.VERIFIED_FIXED, by="revalidate", note="gone"),
+        said = Change(at=AT, what=What.RAISED, who=raised.reviewer, by=Actor.ORCHESTRATOR, state=raised.state)
+        found.apply(FindingRaised(at=AT, finding=replace(raised, history=(replace(said, pass_id=raised.pass_id),))))
+    claim = Change(at=AT, what=What.CLAIM, who="fix", by=Actor.FINISH_TASK, word="fixed", note="closed it", run="r1")
+    ruling = Change(at=AT, what=What.RULING, who="correctness", by=Actor.REVALIDATE, pass_id=passed.id, run="r1")
+    refuted = replace(ruling, word="not_fixed", note=title, state=FindingState.REOPENED)
+    gone = replace(ruling, word="fixed", note="gone", state=FindingState.VERIFIED_FIXED)
+    for id, change in (
+        ("fnd_grave", replace(claim, state=FindingState.FIX_CLAIMED)),
+        ("fnd_grave", refuted),
+        ("fnd_small", gone),
     ):
-        found.apply(event)
+        found.apply(FindingChanged(id=FindingId(id), change=change))
     return found
 
 
@@ -244,30 +264,48 @@ def test_branches_and_notes_are_not_on_the_line() -> None:
     assert content.path_line([PathStep("", "a", within="both"), PathStep("paused"), PathStep("", "both")]) == "both"
 
 
-def test_findings_of_the_run_only_and_important_ones_first() -> None:
-    """A finding of another run is not shown; active and severe ones come before closed ones."""
-    findings = summarize_review(ledger(), "r1").findings
-    assert [row[:4] for row in content.findings_table(findings).rows] == [
-        ("2", "high, must", "open", "src/app.py:5"),
-        ("1", "low", "verified fixed", ""),
+def test_lines_of_work_about_the_target_with_the_open_and_severe_ones_first() -> None:
+    """Each member has a row below that of its line; a finding of another run in another file is not shown."""
+    lines = summarize_review(ledger(), "r1").lines
+    assert [(row[:4], row[5]) for row in content.findings_table(lines).rows] == [
+        (("2", "high, must", "reopened", "src/app.py:5"), "correctness"),
+        (("also 4", "medium", "open", "src/app.py:5"), "security"),
+        (("1", "low", "verified fixed", ""), "correctness"),
     ]
-    assert finding_history(findings[0])[-1] == "fix attempt: round 1, fix, not fixed, closed it"
-    assert finding_history(findings[1])[-1] == f"{AT}: state verified fixed by revalidate (gone)"
 
 
-def test_a_finding_that_the_run_only_tried_to_fix_is_shown() -> None:
-    """What another run found and this one worked on is part of what it did."""
-    both = ledger()
-    both.apply(FixAttempted(at=AT, id=FindingId("fnd_foreign"), attempt=FixAttempt(run="r1")))
-    foreign = next(one for one in summarize_review(both, "r1").findings if one.number == 3)
-    assert finding_history(foreign)[-1] == "fix attempt: no details"
+def test_an_earlier_finding_in_a_file_of_the_change_is_shown() -> None:
+    """It counts whoever found it and whenever, so that the page never says less than the verdict."""
+    known = ledger()
+    foreign = known.findings[FindingId("fnd_foreign")]
+    known.findings[foreign.id] = replace(foreign, locations=(Location(path="src/app.py", start=9),))
+    review = summarize_review(known, "r1")
+    assert review.review is not None
+    assert [line.number for line in review.lines] == [2, 3, 1]
+    assert [line.number for line in review.review.open] == [2, 3]
+
+
+def test_the_history_of_a_finding_says_who_said_what() -> None:
+    """Reports, claims and rulings are lines of it, in their order."""
+    (grave, _), (small, *_) = ([*line.members] for line in summarize_review(ledger("No"), "r1").lines)
+    assert finding_history(grave)[1:] == [
+        f"{AT} fix claim fixed, now fix_claimed: closed it",
+        f"{AT} correctness ruling not_fixed, now reopened in REV-2-r1: No",
+    ]
+    assert finding_history(small)[-1] == f"{AT} correctness ruling fixed, now verified_fixed in REV-2-r1: gone"
 
 
 def test_rounds_in_numbers() -> None:
-    """Outstanding is what a round carried over, found anew or brought back."""
+    """Open is what a round carried over, found anew or brought back."""
     first, second = content.rounds_table(summarize_review(ledger(), "r1")).rows
-    assert first[:4] == ("1", "2", "2", "0")
-    assert second[:4] == ("2", "1", "0", "1")
+    assert first == ("1", "3", "3", "0", "0", "0")
+    assert second == ("2", "2", "0", "1", "2", "0")
+
+
+def test_what_was_filtered_is_listed_with_what_is_only_suspected() -> None:
+    """Nothing that a reviewer returned is dropped in silence."""
+    rows = content.hidden_table(summarize_review(ledger("A leak"), "r1").hidden).rows
+    assert rows == (("qa#3", "filtered", "A leak", "unsure"), ("", "risk", "A leak", ""))
 
 
 def test_a_store_without_a_ledger() -> None:
@@ -277,12 +315,12 @@ def test_a_store_without_a_ledger() -> None:
 
 def test_many_findings_are_not_all_shown() -> None:
     """A page stays small enough to open, and says how many findings it left out."""
-    one = summarize_review(ledger(), "r1").findings[0]
-    many = ReviewSummary(findings=tuple(replace(one, number=number) for number in range(1, content.MAX_ROWS + 6)))
+    (one, _) = summarize_review(ledger(), "r1").lines[0].members
+    many = ReviewSummary(lines=tuple(Line(one.id, number, (one,)) for number in range(1, content.MAX_ROWS + 6)))
     for page in (render_markdown(report(review=many)), render_html(report(review=many))):
         assert "And 5 less important ones" in page
         assert str(content.MAX_ROWS + 1) not in page
-    long = replace(one, history=one.history[:1] * (content.MAX_ROWS + 3), attempts=())
+    long = replace(one, history=one.history[:1] * (content.MAX_ROWS + 3))
     assert finding_history(long)[content.MAX_ROWS :] == ["and 3 more"]
 
 
@@ -321,6 +359,12 @@ def test_no_text_becomes_markup(text: str) -> None:
     assert not page.attributes & {"src", "onclick", "onload", "href"}
 
 
+@given(st.text(st.characters(codec="utf-8"), min_size=1).filter(lambda text: bool(text.strip())) | st.just(EVIL))
+def test_no_text_becomes_markdown(text: str) -> None:
+    """Whatever a run said, a reader of the Markdown sees the same headings, lists and tables as for a harmless word."""
+    assert shape(render_markdown(evil(text))) == shape(render_markdown(evil("word")))
+
+
 def test_control_characters_are_removed_or_replaced() -> None:
     """Terminal colors are gone, a change of direction is replaced, and the words are kept."""
     for page in (render_html(evil(EVIL)), render_markdown(evil(EVIL))):
@@ -340,27 +384,6 @@ def test_a_goal_cannot_leave_its_fence() -> None:
 def test_a_long_goal_is_shortened() -> None:
     """An ellipsis marks what is left out."""
     assert content.goal_lines(report(goal="x" * 5000))[-1] == "…"
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("a|b", "a&#124;b"),
-        ("`x` *y* _z_", r"\`x\` \*y\* \_z\_"),
-        ("[a](b) <i> &amp; $x$ ~", r"\[a\](b) \<i\> \&amp; \$x\$ \~"),
-        ("- item", r"\- item"),
-        ("1. item", r"1\. item"),
-        ("12) item", r"12\) item"),
-        ("1.5 a-b", "1.5 a-b"),
-        ("https://x.invalid", r"https\://x.invalid"),
-        ("WWW.x.invalid", r"WWW\.x.invalid"),
-        ("@all #1", "@<!-- -->all #<!-- -->1"),
-        ("\\|", "\\\\&#124;"),
-    ],
-)
-def test_markdown_is_escaped(text: str, shown: str) -> None:
-    """Markup is shown as it is; people and issues are not mentioned."""
-    assert escape_markdown(text) == shown
 
 
 def test_the_page_needs_no_other_resource() -> None:

@@ -1,4 +1,4 @@
-"""What a review is told about changes costs other stages nothing, and never fails a stage."""
+"""What a review is told about the change costs other stages nothing, and never fails a stage."""
 
 import os
 import subprocess
@@ -10,7 +10,6 @@ import pytest
 from pipeline.app import workspace_diff
 from pipeline.app.workspace_diff import ReviewDiffs
 from pipeline.engine.context import Context
-from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
 from pipeline.engine.ports import Job
 from pipeline.engine.records import RunCreated
 from pipeline.engine.state import State, begin
@@ -20,7 +19,6 @@ from pipeline.language.model import BaseStage, LlmStage, ToolStage
 SOURCE = 'workflow "W" {\nversion 2\nstart "a"\nstage "a" kind="llm" prompt="x"\nstage "end" kind="exit"\n}\n'
 REV = LlmStage(id="rev", prompt="x", auto_status=True)
 OTHERS = (LlmStage(id="fix", prompt="x"), ToolStage(id="lint", command="true"))
-DONE = Outcome(status=Status.FAIL)
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
 
 
@@ -32,53 +30,39 @@ def state(tmp_path: Path) -> State:
     return begin(RunCreated(at=0.0, run_id="r", file="w", source=SOURCE, cwd=str(tmp_path), version="0"))
 
 
-def review_diffs(state: State) -> ReviewDiffs:
+def tree(state: State) -> str:
+    """The tree of the files as they are now."""
+    return TreeSnapshots(ENVIRON, state.cwd / ".awf").tree(state.cwd)
+
+
+def section(state: State, since: str = "", stage: BaseStage = REV) -> str:
+    """What a stage is given that has seen a tree, or has never looked."""
     store = state.cwd / ".awf"
-    return ReviewDiffs(ENVIRON, TreeSnapshots(ENVIRON, store), store)
-
-
-def after(trees: ReviewDiffs, stage: BaseStage, state: State, outcome: Outcome = DONE) -> list[Any]:
-    return list(trees.after_stage(stage, 1, outcome, state))
-
-
-def section(trees: ReviewDiffs, state: State, at: int = 2, **seen: Any) -> str:
-    context = Context({"rev._reviewed": seen})
-    return "".join(trees.summary_sections(REV, at, context, state._replace(context=context)))
+    diffs = ReviewDiffs(ENVIRON, TreeSnapshots(ENVIRON, store), store, lambda _: since)
+    briefing = diffs.brief(Job(stage, 1, 1, state, state.cwd, lambda _: None, lambda _: None))
+    return "".join(briefing.sections) if briefing else ""
 
 
 @pytest.mark.parametrize("stage", OTHERS, ids=lambda stage: stage.id)
 def test_other_stages_cost_nothing(state: State, stage: BaseStage, monkeypatch: pytest.MonkeyPatch) -> None:
     """No process is started for them."""
     monkeypatch.setattr(subprocess, "run", pytest.fail)
-    trees = review_diffs(state)
-    assert after(trees, stage, state) == []
-    seen = Context({f"{stage.id}._reviewed": {"visit": 1, "tree": "1" * 40}})
-    assert list(trees.summary_sections(stage, 2, seen, state)) == []
+    assert section(state, "1" * 40, stage) == ""
 
 
-def test_a_review_that_could_not_run_looked_at_nothing(state: State) -> None:
-    """What an earlier visit looked at remains the base of the next diff."""
-    failed = Outcome(status=Status.FAIL, failure=Failure(kind=FailureClass.AGENT, digest="gone"))
-    assert after(review_diffs(state), REV, state, failed) == []
-
-
-def test_a_review_sees_the_diff_since_its_last_visit(state: State) -> None:
-    """The tree is recorded with the stage, and the next visit gets the diff."""
-    trees = review_diffs(state)
-    (recorded,) = after(trees, REV, state)
-    assert (recorded.name, recorded.key, recorded.value["visit"]) == ("set", "rev._reviewed", 1)
-    assert "Nothing: the files are what they were." in section(trees, state, **recorded.value)
+def test_a_review_is_given_the_diff_since_its_last_look(state: State) -> None:
+    """If nothing has changed since, the section says so."""
+    seen = tree(state)
+    assert "Nothing: the files are what they were." in section(state, seen)
     (state.cwd / "a.txt").write_text("two\n")
-    text = section(trees, state, 3, **recorded.value)
-    assert "-one\n+two\n" in text
+    assert "-one\n+two\n" in section(state, seen)
 
 
 def test_a_diff_that_is_too_long_is_in_a_file(state: State) -> None:
     """Its statistics are shown, and the file is named: a read-only agent cannot run git."""
-    trees = review_diffs(state)
-    (recorded,) = after(trees, REV, state)
+    seen = tree(state)
     (state.cwd / "b.txt").write_text("".join(f"{number}\n" for number in range(3_000)))
-    text = section(trees, state, **recorded.value)
+    text = section(state, seen)
     assert "(3,000 changed lines)" in text
     assert " b.txt | 3000 +" in text
     (file,) = (state.cwd / ".awf/runs/r").glob("*.diff")
@@ -89,11 +73,10 @@ def test_a_diff_that_is_too_long_is_in_a_file(state: State) -> None:
 def test_a_diff_of_enormous_length_is_nowhere(state: State, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only its statistics are given."""
     monkeypatch.setattr(workspace_diff, "_MAX_FILE_LINES", 1_000)
-    trees = review_diffs(state)
-    (recorded,) = after(trees, REV, state)
+    seen = tree(state)
     (state.cwd / "b.txt").write_text("".join(f"{number}\n" for number in range(3_000)))
-    assert "\n+17\n" not in section(trees, state, **recorded.value)
-    assert not (state.cwd / ".awf").exists()
+    assert "\n+17\n" not in section(state, seen)
+    assert not (state.cwd / ".awf/runs").exists()
 
 
 @pytest.fixture
@@ -111,11 +94,11 @@ def committed(state: State) -> State:
 
 
 def first_section(state: State, **options: Any) -> str:
-    state = state._replace(options={"review": options} if options else {})
-    return "".join(review_diffs(state).summary_sections(REV, 1, state.context, state))
+    """What a review that has never looked is given, with these options of the run."""
+    return section(state._replace(options={"review": options} if options else {}))
 
 
-def test_the_first_visit_is_given_the_change_since_the_run_started(committed: State) -> None:
+def test_a_first_look_is_given_the_change_since_the_run_started(committed: State) -> None:
     """Uncommitted and new files are included, and the section says so."""
     text = first_section(committed)
     assert text.startswith(f"## The change\n\nBase commit: {committed.head[:12]}.\n\n")
@@ -125,11 +108,21 @@ def test_the_first_visit_is_given_the_change_since_the_run_started(committed: St
 
 
 def test_the_change_is_limited_to_paths(committed: State) -> None:
-    """What is outside of them is not shown."""
-    text = first_section(committed, paths=["new.txt"], target="main..HEAD")
+    """What is outside of them is not shown, at the first look and at a later one."""
+    paths = {"paths": ["new.txt"], "target": "main..HEAD"}
+    text = first_section(committed, **paths)
     assert "(main..HEAD)" in text
     assert "+three" in text
     assert "a.txt" not in text
+    later = section(committed._replace(options={"review": paths}), committed.head)
+    assert "+three" in later
+    assert "a.txt" not in later
+
+
+def test_a_quick_review_is_told_so(committed: State) -> None:
+    """It is to report only what is severe."""
+    assert "only P0 and P1" in first_section(committed, mode="quick")
+    assert "quick" not in first_section(committed)
 
 
 def test_the_base_of_a_workspace_comes_before_that_of_the_run(committed: State) -> None:
@@ -140,55 +133,13 @@ def test_the_base_of_a_workspace_comes_before_that_of_the_run(committed: State) 
     assert f"Base commit: {committed.head[:12]}." in given
 
 
-@pytest.mark.parametrize(
-    ("visit", "status", "asked"),
-    [
-        (2, Status.SUCCESS, True),
-        (2, Status.PARTIAL_SUCCESS, True),
-        (2, Status.FAIL, False),
-        (3, Status.SUCCESS, False),
-        (4, Status.SUCCESS, True),
-    ],
-)
-def test_a_review_that_passes_by_a_part_of_the_change_is_given_all_of_it(
-    committed: State, visit: int, status: Status, *, asked: bool
-) -> None:
-    """0-52: before it counts as passed; every third visit has looked at the whole change."""
-    state = committed._replace(context=Context({"rev._reviewed": {"visit": 1, "tree": "1" * 40}}))
-    job = Job(REV, visit, 1, state, state.cwd, lambda _: None, lambda _: None)
-    text = review_diffs(state).second_look(job, Outcome(status=status))
-    assert (text is not None) is asked
-    assert not asked or "-one\n+two\n" in str(text)
-    first = job._replace(state=committed)
-    assert review_diffs(state).second_look(first, Outcome(status=status)) is None
-
-
 def test_without_a_commit_there_is_no_change(state: State) -> None:
     """Nothing is said, as nothing can be compared."""
     assert first_section(state) == ""
 
 
 def test_trouble_with_git_is_one_line(state: State) -> None:
-    """Whether the tree could not be made or no longer exists."""
+    """Whether the tree cannot be made or no longer exists."""
+    assert section(state, "1" * 40).endswith(f"Not known: git diff failed: bad object {'1' * 40}.")
     (state.cwd / ".git/index").write_bytes(b"nonsense")
-    (recorded,) = after(review_diffs(state), REV, state)
-    assert recorded.value["why"].startswith("git add failed: ")
-    trees = review_diffs(state)
-    assert "\n\nNot known: git add failed: " in section(trees, state, **recorded.value)
-    (state.cwd / ".git/index").unlink()
-    gone = section(review_diffs(state), state, visit=1, tree="1" * 40)
-    assert gone.endswith(f"Not known: git diff failed: bad object {'1' * 40}.")
-
-
-@pytest.mark.parametrize("seen", [{"visit": 1}, {"visit": 1, "tree": "--output=x"}, {"visit": 1, "tree": 7}])
-def test_a_forged_tree_never_reaches_git(state: State, seen: dict[str, Any]) -> None:
-    """A stage can write anything into the context."""
-    text = section(review_diffs(state), state, **seen)
-    assert text.endswith("Not known: no tree is on record.")
-    assert not (state.cwd / "x").exists()
-
-
-@pytest.mark.parametrize("seen", [{}, {"visit": "one"}])
-def test_a_foreign_value_is_ignored(state: State, seen: dict[str, Any]) -> None:
-    """Only what a review recorded has a section."""
-    assert section(review_diffs(state), state, **seen) == ""
+    assert "\n\nNot known: git add failed: " in section(state, "1" * 40)

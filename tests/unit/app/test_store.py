@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from tests.unit.app.waiting_run import CREATED, first_question
 
+from pipeline.app.run_names import find_run
 from pipeline.app.store import (
     AlreadyAnswered,
     InvalidAnswer,
     LocalRunStore,
     NotWaiting,
     RunFinished,
-    find_run,
     load_records,
     load_state,
 )
@@ -23,7 +23,8 @@ from pipeline.engine.ports import CancelRequest, UnknownRun
 from pipeline.engine.records import RunCancelled, RunWaiting
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError, ExitCode
-from pipeline.handlers.human import HumanReply, choice_outcome
+from pipeline.handlers.human import choice_outcome
+from pipeline.handlers.questions import Reply
 from pipeline.journal.lock import lock_run
 from pipeline.journal.memory import MemoryJournal, MemoryMailbox
 from pipeline.language.model import HumanStage
@@ -52,7 +53,7 @@ def pick_up(store: LocalRunStore, option: str, feedback: str = "") -> None:
     """Record an answer as the process that drives the run does."""
     state = load_state(store.journal, "r")
     assert isinstance(state.stage, HumanStage)
-    outcome = choice_outcome(state.stage, HumanReply(option, feedback, by="anna"))
+    outcome = choice_outcome(state.stage, Reply(option, feedback, by="anna"))
     operations = stage_operations(state.stage, outcome)
     store.journal.append("r", complete(state, outcome, operations, 50.0, option=option))
 
@@ -69,8 +70,9 @@ def test_a_question_has_everything_a_person_needs(store: LocalRunStore) -> None:
     found = store.question("r")
     assert found is not None
     assert (found.question, found.earlier, found.answered) == (first_question(), (), None)
-    assert (found.question.text, found.question.details) == ("Is it good?", (("graph.name", "W"),))
-    assert found.question.needs_feedback == {"no"}
+    assert (found.question.text, found.question.values) == ("Is it good?", (("graph.name", "W"),))
+    assert [one.key for one in found.question.options if one.needs_feedback] == ["no"]
+    assert [one.key for one in found.question.options if one.approves] == ["yes"]
     pick_up(store, "no", "Not yet.")
     again = store.question("r")
     assert again is not None
@@ -223,9 +225,9 @@ def test_a_run_is_found_by_its_beginning() -> None:
 @pytest.mark.parametrize(
     ("name", "runs", "named"),
     [
-        ("run-0", ["run-1", "other", "run-3", "run-2"], "run-2, run-3, run-1"),  # those like it
-        ("0", ["rz", "ra", "rm"], "rm, ra, rz"),  # none is like it
-        ("r", ["rz", "ra", "rm"], "rm, ra, rz"),  # it means several
+        ("run-0", ["run-1", "other", "run-3", "run-2"], "run-2, run-3 or run-1"),  # those like it
+        ("0", ["rz", "ra", "rm"], "rm, ra and rz"),  # none is like it
+        ("r", ["rz", "ra", "rm"], "rm, ra and rz"),  # it means several
     ],
 )
 def test_a_name_that_means_no_single_run_is_answered_with_the_newest(name: str, runs: list[str], named: str) -> None:

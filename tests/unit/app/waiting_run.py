@@ -2,7 +2,8 @@
 
 from pipeline.engine.records import RunCreated
 from pipeline.engine.state import begin
-from pipeline.handlers.human import HumanQuestion, build_question
+from pipeline.handlers.human import build_question
+from pipeline.handlers.questions import Question
 from pipeline.language.model import HumanStage
 
 SOURCE = """
@@ -25,7 +26,7 @@ workflow "W" {
 CREATED = RunCreated(at=1.0, run_id="r", file="w.awf.kdl", source=SOURCE, goal="it", cwd="/", version="0")
 
 
-def first_question() -> HumanQuestion:
+def first_question() -> Question:
     """What the run asks at its first visit."""
     state = begin(CREATED)
     assert isinstance(state.stage, HumanStage)

@@ -21,15 +21,13 @@ DEADLINE = 30.0
 
 def alive(pid: int) -> bool:
     """Whether a process still runs."""
-    return any(process.pid == pid and process.alive for process in sweep.list_processes())
+    return any(process.pid == pid and sweep.is_alive(process) for process in sweep.list_processes())
 
 
 def labelled(label: str) -> list[int]:
     """The processes that carry a label."""
     return [
-        process.pid
-        for process in sweep.list_processes()
-        if (sweep.read_marker(process.pid) or "").startswith(f"{label}:")
+        process.pid for process in sweep.list_processes() if (sweep.read_marker(process) or "").startswith(f"{label}:")
     ]
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.backends.process import LocalProcesses, run_program, start_detached
+from pipeline.backends.process import LocalProcesses, start_detached
 from pipeline.backends.process_tree import MARKER
+from pipeline.backends.program import run_program
 from pipeline.engine.ports import ExitReason, ProcessCommand
 from pipeline.redaction import Redactor, Secret
 
@@ -333,7 +334,8 @@ def test_keys_are_redacted_by_default(bench: Bench) -> None:
 
 def test_output_written_just_before_the_exit_is_read(bench: Bench) -> None:
     """A program that fills its pipe without waiting loses nothing that the widened pipe can hold."""
-    script = "import os, sys\nos.set_blocking(1, False)\nos.write(1, b'x' * 900_000)\nos._exit(0)"
+    widened = "while fcntl.fcntl(1, fcntl.F_GETPIPE_SZ) < 900_000: pass"
+    script = f"import fcntl, os\n{widened}\nos.set_blocking(1, False)\nos.write(1, b'x' * 900_000)\nos._exit(0)"
     done = bench.run(bench.command(sys.executable, "-c", script))
     assert done.stdout.stat().st_size == 900_000
 

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import psutil
+
 from pipeline.backends import process_tree
 
 from .conftest import PATH, Bench, alive, eventually, labelled
@@ -33,7 +35,7 @@ def sleeper(marker: str) -> Iterator[subprocess.Popen[bytes]]:
     """A process with a marker."""
     with subprocess.Popen(["sleep", "1000"], env={"PATH": PATH, process_tree.MARKER: marker}) as process:
         try:
-            eventually(lambda: process_tree.read_marker(process.pid) == marker)
+            eventually(lambda: process_tree.read_marker(psutil.Process(process.pid)) == marker)
             yield process
         finally:
             process.kill()
@@ -71,20 +73,63 @@ def test_the_caller_is_never_killed(bench: Bench) -> None:
 
 
 def test_an_ended_process_has_no_marker(bench: Bench) -> None:
-    """Reading the marker of a process that has ended is not an error."""
-    with sleeper(f"{bench.label}:1") as process:
-        process.kill()
-        process.wait()
-        assert process_tree.read_marker(process.pid) is None
+    """Reading the marker of a process that has ended is not an error, whether it was reaped or not."""
+    with sleeper(f"{bench.label}:1") as program:
+        process = psutil.Process(program.pid)
+        program.kill()
+        eventually(lambda: process_tree.read_marker(process) is None)
+        program.wait()
+        assert process_tree.read_marker(process) is None
+
+
+def test_a_zombie_is_not_alive() -> None:
+    """A process that waits to be reaped is listed, but it does not run."""
+    with subprocess.Popen(["/bin/sh", "-c", "exit 0"]) as program:
+        process = next(each for each in process_tree.list_processes() if each.pid == program.pid)
+        eventually(lambda: not process_tree.is_alive(process))
+        assert process in process_tree.list_processes()
 
 
 def test_any_program_name_can_be_read(bench: Bench) -> None:
-    """A name with spaces and brackets is read like any other."""
+    """A process whose name has spaces and brackets is found like any other."""
     program = bench.cwd / "a) Z 1 (b"
     program.write_bytes(b"#!/bin/sh\necho ready\nread line\n")
     program.chmod(0o755)
-    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    env = {"PATH": PATH, process_tree.MARKER: f"{bench.label}:1"}
+    with subprocess.Popen([program], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stdout.readline() == b"ready\n"
-        seen = next(each for each in process_tree.list_processes() if each.pid == process.pid)
-        assert (seen.parent, seen.alive) == (os.getpid(), True)
+        assert process_tree.kill_by_label(bench.label) == 1
+
+
+def test_an_unmarked_descendant_is_killed(bench: Bench) -> None:
+    """A process that cleared its environment and left the session is found through its parent."""
+    script = "env -i setsid /bin/sh -c 'echo $$ > pid.new; mv pid.new pid; exec sleep 1000' & wait"
+    env = {"PATH": PATH, process_tree.MARKER: f"{bench.label}:1"}
+    with subprocess.Popen(["/bin/sh", "-c", script], cwd=bench.cwd, env=env):
+        eventually((bench.cwd / "pid").exists)
+        assert process_tree.read_marker(psutil.Process(bench.pid())) is None
+        assert process_tree.kill_by_label(bench.label) == 2
+    assert not alive(bench.pid())
+
+
+def test_a_descendant_is_remembered_after_its_parents(bench: Bench) -> None:
+    """What was once seen in a tree is killed with it, although nothing ties it to the tree any more."""
+    script = "env -i setsid /bin/sh -c 'echo $$ > pid.new; mv pid.new pid; exec sleep 1000' & wait"
+    env = {"PATH": PATH, process_tree.MARKER: f"{bench.label}:1"}
+    with subprocess.Popen(["/bin/sh", "-c", script], cwd=bench.cwd, env=env) as parent:
+        tree = process_tree.ProcessTree(lambda process: process.pid == parent.pid)
+        eventually((bench.cwd / "pid").exists)
+        assert bench.pid() in {process.pid for process in tree.running()}
+        parent.kill()
+    assert alive(bench.pid())
+    tree.kill()
+    assert not alive(bench.pid())
+
+
+def test_programs_of_other_stores_are_left_alone(bench: Bench) -> None:
+    """Cleaning up a store kills what the runs of this store started."""
+    with sleeper(f"one@{bench.label}:1") as own, sleeper(f"one@{bench.label}-2:1") as other:
+        assert process_tree.kill_by_store(bench.label) == 1
+        own.wait()
+        assert other.poll() is None

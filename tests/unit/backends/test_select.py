@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.unit.app.stubs import asked, stub, was_run
 
 from pipeline.app.settings import SettingLevel, Settings, read_settings
 from pipeline.backends import select as module
+from pipeline.backends.agents.scripted import ScriptedBackend
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.select import AGENT_OF_PROVIDER, AGENTS, BackendSelector
 from pipeline.engine.ports import AgentRequest, AgentResult, Backend, ErrorKind
@@ -40,9 +42,9 @@ class Machine:
         for name in names:
             stub(self.bin, name)
 
-    def backends(self, text: str = "", added: dict[str, Backend] | None = None, **options: Any) -> BackendSelector:
+    def backends(self, text: str = "", added: Sequence[Backend] = (), **options: Any) -> BackendSelector:
         processes = LocalProcesses("test", grace=0.2)
-        return BackendSelector(options, processes, added or {}, settings(text), self.environ, "test")
+        return BackendSelector(options, processes, added, settings(text), self.environ, "test")
 
     def asked(self, backend: Backend) -> AgentResult:
         """The result of a request to a backend."""
@@ -220,11 +222,12 @@ def test_a_choice_is_made_once(machine: Machine) -> None:
     assert backends.choose(stage(backend="claude"), "openai") is first
 
 
-def test_a_plugin_s_backend_is_chosen_by_its_name(machine: Machine) -> None:
-    """Even if it has the name of a built-in one."""
-    mine = machine.backends(backend="scripted").get("scripted")
-    assert machine.backends(added={"mine": mine}).choose(stage(backend="mine"), None) is mine
-    assert machine.backends(added={"claude": mine}).choose(stage(backend="claude"), None) is mine
+@pytest.mark.parametrize("name", ["mine", "claude"])
+def test_a_plugin_s_backend_is_chosen_by_its_name(machine: Machine, name: str) -> None:
+    """Even if it has the name of a built-in one; of two with the same name the later counts."""
+    first, second = ScriptedBackend({}), ScriptedBackend({})
+    first.name = second.name = name
+    assert machine.backends(added=[first, second]).choose(stage(backend=name), None) is second
 
 
 def test_any_program_can_be_set_as_the_agent(machine: Machine) -> None:

@@ -662,12 +662,12 @@ def old_git(world: World, tmp_path: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("committed", [True, False], ids=["committed", "left"])
 @pytest.mark.parametrize("version", ["new", "old"])
-def test_files_that_show_findings_are_not_part_of_the_work(
+def test_the_files_of_plugins_are_not_part_of_the_work(
     world: World, tmp_path: Path, version: str, *, committed: bool
 ) -> None:
     """0-38: they do not make a checkout dirty, are not merged, and do not prevent a cleanup."""
     env = old_git(world, tmp_path) if version == "old" else world.env
-    trees = GitWorktrees(world.repo / ".awf/worktrees", env)
+    trees = GitWorktrees(world.repo / ".awf/worktrees", env, [".wystack"])
     (world.repo / ".wystack").mkdir()
     base = world.person_commits(".wystack/a.json", "committed\n")
     made = now(trees.create(world.repo, "r1"))

@@ -2,10 +2,9 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.findings.walk.builders import finding, walk_of
+from tests.unit.findings.walk.builders import ask, finding, walk_of
 
 from pipeline.cli.findings.screen import fit, layout, wrap
-from pipeline.findings.walk.present import question
 from pipeline.text import display_width
 
 
@@ -52,7 +51,7 @@ def test_no_word_is_lost(words: list[str], width: int) -> None:
 
 def test_a_block_fits_a_small_terminal() -> None:
     """In eighty columns."""
-    text = question(walk_of(finding(impact="word " * 100))).block
+    text = ask(walk_of(finding(impact="word " * 100))).block
     assert max(map(display_width, layout(text, 80, str).split("\n"))) <= 80
 
 

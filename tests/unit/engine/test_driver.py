@@ -4,87 +4,25 @@ import asyncio
 import errno
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.engine.drivers import PARALLEL, SUCCESS, TWO_TOOLS, Clock, driver, records, with_plugins
 
-from pipeline.engine.context import Append, Context, Key, Operation
+from pipeline.engine.context import Append, Context, Key
 from pipeline.engine.driver import Driver, Services
+from pipeline.engine.events import Event
 from pipeline.engine.outcome import Outcome, Status, Usage
-from pipeline.engine.ports import Job, JournalError, LedgerLine, PluginFailed, Waiting
-from pipeline.engine.records import AnyRecord, BranchCompleted, RunCreated, RunResumed, VisitCompleted
-from pipeline.engine.state import RunStatus, Workspace, apply, begin, replay
+from pipeline.engine.ports import Concluded, Conclusion, Job, JournalError, LedgerLine, PluginFailed
+from pipeline.engine.records import (
+    AnyRecord,
+    BranchCompleted,
+    RunResumed,
+    VisitCompleted,
+)
+from pipeline.engine.state import RunStatus, Workspace, apply, replay
 from pipeline.journal.memory import MemoryJournal
-from pipeline.language.model import BaseStage, StageKind
-
-SUCCESS = Outcome(status=Status.SUCCESS)
-
-
-class Quiet:
-    """Plugins that add nothing."""
-
-    def before_stage(self, *_: object) -> None:
-        """Nothing is looked at."""
-
-    def after_stage(self, *_: object) -> tuple[Operation, ...]:
-        return ()
-
-    def commit_events(self, *_: object) -> tuple[tuple[str, dict[str, Any]], ...]:
-        return ()
-
-    def after_branch(self, *_: object) -> tuple[Operation, ...]:
-        return ()
-
-    def after_commit(self, *_: object) -> None:
-        """Nothing is done."""
-
-    def on_resume(self, *_: object) -> None:
-        """Nothing is put right."""
-
-    def emit(self, kind: str, *_: object, **data: object) -> None:
-        """Nobody listens."""
-
-
-class Clock:
-    """A clock whose waits last for ever."""
-
-    def __init__(self) -> None:
-        self.waiting = asyncio.Event()
-
-    def now(self) -> float:
-        return 0.0
-
-    async def sleep_until(self, moment: float) -> None:
-        if moment > 0:
-            self.waiting.set()
-            await asyncio.Event().wait()
-
-
-class Doing:
-    """A handler that does what it is told."""
-
-    def __init__(self, act: Callable[[Job], Any]) -> None:
-        self.act = act
-
-    async def run(self, job: Job) -> Outcome | Waiting:
-        result = self.act(job)
-        outcome: Outcome | Waiting = await result if asyncio.iscoroutine(result) else result
-        return outcome
-
-
-def driver(body: str, act: Callable[[Job], Any], clock: Clock, start: str = "a") -> Driver:
-    source = f'workflow "W" {{\nversion 2\nstart "{start}"\n{body}\nstage "end" kind="exit"\n}}\n'
-    record = RunCreated(at=0.0, run_id="r", file="w", source=source, cwd="/", version="0")
-    journal = MemoryJournal()
-    journal.create("r", record)
-    handlers = dict.fromkeys(StageKind, Doing(act))
-    unused: Any = None
-    return Driver(begin(record), Services(journal, handlers, Quiet(), clock, lambda: 0.5, unused, Path("/nowhere")))
-
-
-def records(made: Driver) -> list[AnyRecord]:
-    return [entry.record for entry in made.services.journal.entries("r")]
+from pipeline.plugins import hookimpl
 
 
 async def cancelled(made: Driver, ready: asyncio.Event) -> RunStatus:
@@ -134,11 +72,12 @@ def test_cancelling_reaches_whatever_is_waited_for(stage: str) -> None:
     asyncio.run(story())
 
 
-class Reporting(Quiet):
-    """Plugins that have a line for the ledger about every stage."""
+class Reporting:
+    """Plugins that have a line for the ledger about every visit."""
 
-    def after_stage(self, stage: BaseStage, *_: object) -> tuple[LedgerLine, ...]:  # type: ignore[override]  # one of the two
-        return (LedgerLine(f"about {stage.id}"),)
+    @hookimpl
+    def conclude(self, visits: Sequence[Concluded]) -> Conclusion:
+        return Conclusion(lines=[LedgerLine(f"about {one.stage.id}") for one in visits])
 
 
 class Saving:
@@ -161,21 +100,11 @@ def test_cancelling_while_a_stage_is_saved_records_nothing_of_it() -> None:
         body += 'transition from="a" to="b"\ntransition from="b" to="end"'
         made = driver(body, lambda _: Outcome(status=Status.SUCCESS, updates={Key.WORKSPACE_PATH: "/w"}), Clock())
         saving: Any = Saving()
-        made.services = replace(made.services, plugins=Reporting(), workspaces=saving)
+        made.services = replace(with_plugins(made, Reporting()).services, workspaces=saving)
         assert await cancelled(made, saving.begun) is RunStatus.CANCELLED
         assert [line for _, line in made.services.journal.ledger()] == ["about a"]
 
     asyncio.run(story())
-
-
-PARALLEL = """
-stage "a" kind="parallel"%s { branch "p"; branch "q"; branch "s" }
-stage "p" kind="tool" command="x"
-stage "q" kind="tool" command="x"
-stage "s" kind="tool" command="x"
-stage "d" kind="decision" { route when="outcome(\\"q\\") == \\"fail\\"" to="end"; route when="true" to="end" }
-transition from="a" to="d"
-"""
 
 
 def test_branches_run_at_once_and_are_applied_in_the_order_of_the_file() -> None:
@@ -202,23 +131,24 @@ def test_branches_run_at_once_and_are_applied_in_the_order_of_the_file() -> None
     asyncio.run(story())
 
 
-class Appending(Quiet):
-    """Plugins that add one entry for each stage that is done, as reports are added."""
+class Appending:
+    """Plugins that add one entry for each visit that is done, as reports are added."""
 
-    def after_stage(self, stage: BaseStage, *_: object) -> tuple[Operation, ...]:  # type: ignore[override]
-        return (Append("done", stage.id),)
+    @hookimpl
+    def conclude(self, visits: Sequence[Concluded]) -> Conclusion:
+        return Conclusion(operations=[Append("done", one.stage.id) for one in visits])
 
 
 def test_every_branch_is_applied_once() -> None:
-    """What plugins add for a branch is added when the stage is done, once for each, before what they add for itself."""
+    """What plugins add for the branches is added once for each when they are joined."""
 
     def counted(job: Job) -> Outcome:
         return Outcome(status=Status.SUCCESS, usage=Usage(input_tokens=1), updates={f"{job.stage.id}.x": job.visit})
 
     made = driver(PARALLEL % "", counted, Clock())
-    made.services = replace(made.services, plugins=Appending())
+    made = with_plugins(made, Appending())
     asyncio.run(made.drive())
-    assert made.state.context.get("done") == ["p", "q", "s", "a", "d", "end"]
+    assert made.state.context.get("done") == ["p", "q", "s", "d", "end"]
     assert made.state.visits == dict.fromkeys(("p", "q", "s", "a", "d", "end"), 1)
     assert (made.state.stages_run, made.state.tokens) == (6, 5), "the stage itself asks nobody"
     joined = next(one for one in records(made) if isinstance(one, VisitCompleted))
@@ -358,7 +288,7 @@ def test_a_journal_that_cannot_be_written_stops_the_run() -> None:
 
 def plugin_failure(cause: Exception) -> PluginFailed:
     """What the manager makes of a plugin that raises while a handler asks it."""
-    error = PluginFailed("mine", "worklist", cause)
+    error = PluginFailed("mine", "brief", cause)
     error.__cause__ = cause
     return error
 
@@ -418,28 +348,20 @@ def test_an_outcome_that_is_nested_without_end_fails_its_stage() -> None:
     assert "RecursionError" in made.state.reason
 
 
-class Failing(Quiet):
-    """Plugins of which one raises when it is asked what to announce."""
+class Failing:
+    """A plugin that raises when something was committed."""
 
-    def commit_events(self, *_: object) -> tuple[tuple[str, dict[str, Any]], ...]:
-        raise PluginFailed("mine", "commit_events", ValueError("no"))
-
-
-TWO_TOOLS = """
-stage "a" kind="tool" command="x"
-stage "b" kind="tool" command="x"
-transition from="a" to="b"
-transition from="b" to="end"
-"""
+    @hookimpl
+    def committed(self) -> None:
+        raise ValueError("no")
 
 
 def test_a_plugin_that_fails_after_the_commit_pauses_the_run() -> None:
     """The stage is on record, and the next one does not run."""
-    made = driver(TWO_TOOLS, lambda _: SUCCESS, Clock())
-    made.services = replace(made.services, plugins=Failing())
+    made = with_plugins(driver(TWO_TOOLS, lambda _: SUCCESS), Failing())
     asyncio.run(made.drive())
     assert [record.kind for record in records(made)] == ["run_created", "visit_completed", "run_paused"]
-    assert 'plugin "mine" failed in commit_events' in made.state.reason
+    assert 'plugin "plugin-1" failed in committed' in made.state.reason
 
 
 def test_an_expression_function_that_fails_decides_nothing() -> None:
@@ -456,25 +378,26 @@ def test_an_expression_function_that_fails_decides_nothing() -> None:
     assert made.state.outcomes == {}
 
 
-class Announcing(Quiet):
-    """Plugins that have an event of their own after every commit."""
+class Announcing:
+    """A plugin that has an event of its own after every commit, and hears all events."""
 
     def __init__(self) -> None:
-        self.emitted: list[tuple[str, dict[str, object]]] = []
+        self.heard: list[Event] = []
 
-    def commit_events(self, before: Context, after: Context) -> tuple[tuple[str, dict[str, Any]], ...]:  # type: ignore[override]
-        return (("keys_changed", {"added": sorted(set(after) - set(before))}),)
+    @hookimpl
+    def committed(self, before: Context, after: Context) -> dict[str, dict[str, Any]]:
+        return {"keys_changed": {"added": sorted(set(after) - set(before))}}
 
-    def emit(self, kind: str, *_: object, **data: object) -> None:
-        self.emitted.append((kind, data))
+    @hookimpl
+    def on_event(self, event: Event) -> None:
+        self.heard.append(event)
 
 
 def test_a_plugin_announces_what_a_commit_changed() -> None:
     """Its event comes after those of the stage, with the contexts before and after the commit."""
-    plugins = Announcing()
-    made = driver('stage "a" kind="tool" command="x"\ntransition from="a" to="end"', lambda _: SUCCESS, Clock())
-    made.services = replace(made.services, plugins=plugins)
-    asyncio.run(made.drive())
-    kinds = [kind for kind, _ in plugins.emitted]
+    plugin = Announcing()
+    made = driver('stage "a" kind="tool" command="x"\ntransition from="a" to="end"', lambda _: SUCCESS)
+    asyncio.run(with_plugins(made, plugin).drive())
+    kinds = [event.event for event in plugin.heard]
     assert kinds[:4] == ["stage_started", "checkpoint_saved", "stage_completed", "keys_changed"]
-    assert "a.status" in str(plugins.emitted[3][1]["added"])
+    assert "a.status" in plugin.heard[3].data["added"]

@@ -1,19 +1,19 @@
-"""Findings and files that a test builds in one line."""
+"""Drafts, known findings and files that a test builds in one line."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.findings.events import Pass
 from pipeline.findings.fingerprints import VERDICT, add_fingerprints, finding_id, signature
 from pipeline.findings.linemap import LineMap
-from pipeline.findings.match import Matching, match
+from pipeline.findings.match import Match, match
 from pipeline.findings.model import (
     Category,
     Confidence,
+    Draft,
     Evidence,
     Finding,
-    FindingId,
     Location,
     PassId,
     Severity,
@@ -56,48 +56,56 @@ def draft(
     quote: str = "",
     symbol: str = "",
     **more: Any,
-) -> Finding:
-    """A finding of a pass, not yet identified."""
+) -> Draft:
+    """A draft of a pass, signed, not yet matched."""
     evidence = (Evidence(path=path, start=line, end=end, quote=quote, symbol=symbol),)
     values: dict[str, Any] = {
-        "id": FindingId(""),
-        "signature": signature(category, evidence, title),
+        "input_id": "correctness#1",
+        "reviewer": "correctness",
         "title": title,
         "category": category,
         "severity": severity,
-        "confidence": Confidence(value=75),
+        "confidence": Confidence(value=75, scale="anchor"),
         "locations": (Location(path=path, start=line, end=end, symbol=symbol),),
         "evidence": evidence,
-        "sources": ("security",),
-        "pass_id": PassId("one"),
-        "created_at": FIRST,
-        "updated_at": FIRST,
+        "signature": signature(category, evidence, title),
     }
-    return Finding(**values | more)
+    return Draft(**values | more)
 
 
-def known(drafts: Sequence[Finding], files: Files, **more: Any) -> list[Finding]:
-    """The same findings as an earlier pass left them: with their fingerprints and ids."""
+_SHARED = (
+    *("signature", "reviewer", "title", "impact", "fix", "category", "severity", "confidence", "locations"),
+    *("evidence", "unreadable", "autofix_class", "owner", "pre_existing", "system_breaking"),
+)
+
+
+def known(drafts: Sequence[Draft], files: Files, **more: Any) -> list[Finding]:
+    """Drafts as findings of an earlier pass: with fingerprints and ids."""
     done, taken = list[Finding](), set[str]()
     for one in add_fingerprints(drafts, files):
-        id = one.id or finding_id(one.signature, taken)
+        id = finding_id(one.signature, taken)
         taken.add(id)
-        names = (*one.aliases, *(one.fingerprints[VERDICT] for _ in one.locations[:1]))
-        done.append(replace(one, **{"id": id, "aliases": names} | more))
+        values: dict[str, Any] = {name: getattr(one, name) for name in _SHARED} | {
+            "id": id,
+            "number": len(taken),
+            "fingerprints": dict(one.fingerprints),
+            "aliases": tuple(one.fingerprints[VERDICT] for _ in one.locations[:1]),
+            "tool": one.by_tool,
+            "pass_id": PassId("one"),
+            "created_at": FIRST,
+            "updated_at": FIRST,
+        }
+        done.append(Finding(**values | more))
     return done
 
 
 def found(
-    before: Sequence[Finding],
-    old: Files,
-    after: Sequence[Finding],
-    new: Files,
-    lines: LineMap | None = None,
-) -> Matching:
-    """What matching makes of findings before and after an edit."""
-    return match(known(before, old), add_fingerprints(after, new), {"one": lines} if lines else None)
+    before: Sequence[Draft], old: Files, after: Sequence[Draft], new: Files, lines: LineMap | None = None
+) -> list[Match]:
+    """What matching makes of drafts before and after an edit."""
+    return match(known(before, old), add_fingerprints(after, new), {"one": lines} if lines else {})
 
 
 def assessment(id: str = "two", **more: Any) -> Pass:
-    """A pass that looked at everything, and to which everybody answered."""
-    return Pass(id=PassId(id), started_at=SECOND, **more)
+    """A pass in which everybody looked at everything and answered."""
+    return Pass(id=PassId(id), started_at=SECOND, review="0badcafe", **more)

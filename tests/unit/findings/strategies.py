@@ -8,26 +8,21 @@ from hypothesis import strategies as st
 
 from pipeline.findings.fingerprints import QUOTE, finding_id, signature
 from pipeline.findings.model import (
+    Actor,
     AutofixClass,
     Category,
     Change,
     Confidence,
-    Decision,
     Evidence,
     Finding,
     FindingState,
-    FixAttempt,
     Gate,
-    GateDecision,
-    Link,
     Location,
-    Observed,
     Owner,
     PassId,
     Severity,
-    Strength,
     Suppression,
-    Vote,
+    What,
 )
 from pipeline.findings.scales import ANCHORS, confidence_from_anchor, confidence_from_fraction, confidence_from_word
 from pipeline.language.model import Lens
@@ -92,23 +87,6 @@ def confidences() -> st.SearchStrategy[Confidence]:
     return st.sampled_from(ANCHORS).map(confidence_from_anchor) | word | fraction | tool
 
 
-@cache
-def votes() -> st.SearchStrategy[Vote]:
-    """What one reviewer said."""
-    return st.builds(
-        Vote,
-        reviewer=NAMES,
-        pass_id=PASSES,
-        title=titles(),
-        severity=st.sampled_from(Severity),
-        confidence=st.sampled_from(ANCHORS),
-        autofix_class=st.sampled_from(AutofixClass),
-        owner=st.sampled_from(Owner),
-        action=st.sampled_from(("", "apply", "defer", "skip", "acknowledge")),
-        input_id=st.builds("{}#{}".format, NAMES, st.integers(1, 99)),
-    )
-
-
 def few(items: st.SearchStrategy[Any], most: int = 3) -> st.SearchStrategy[tuple[Any, ...]]:
     """None, one or some."""
     return st.lists(items, max_size=most).map(tuple)
@@ -143,10 +121,10 @@ def _said() -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-_ATTEMPT = FixAttempt(run="r1", round=1, by="fix", what="a guard", outcome="claimed")
-_DECISION = Decision(at="2026-01-02T03:04:05Z", action="skip", by="user", reason="later, perhaps")
-_LINK = Link(kind="related", to="fnd_0badcafe")
-_CHANGE = Change(at="2026-01-02T03:04:05Z", what="raised", by="ruff")
+_AT = "2026-01-02T03:04:05Z"
+_RAISED = Change(at=_AT, what=What.RAISED, who="ruff", by=Actor.ORCHESTRATOR)
+_CLAIM = Change(at=_AT, what=What.CLAIM, who="fix", by=Actor.FINISH_TASK, word="fixed", note="a guard")
+_DECISION = Change(at=_AT, what=What.DECISION, who="user", by=Actor.USER, word="skip", note="later, perhaps")
 
 
 @cache
@@ -157,22 +135,15 @@ def _kept() -> st.SearchStrategy[dict[str, Any]]:
             "number": st.integers(0, 9999),
             "aliases": st.sampled_from(((), ("security-69bbc8bb-45-50",))),
             "fingerprints": st.dictionaries(st.sampled_from(("sig/v1", "text/v1")), texts(least=1, most=12)),
-            "gate": st.builds(GateDecision, value=st.sampled_from(Gate)),
-            "votes": few(votes(), 2),
-            "sources": st.lists(NAMES, min_size=1, max_size=3, unique=True).map(tuple),
+            "gate": st.sampled_from(Gate),
+            "reviewer": NAMES,
+            "tool": st.booleans(),
             "task": st.sampled_from(("", "TASK-7")),
-            "agreement": st.integers(1, 4),
-            "observed": st.sampled_from(Observed),
-            "strength": st.none() | st.sampled_from(Strength),
-            "late": st.booleans(),
             "pass_id": PASSES.map(PassId),
-            "absent_passes": st.integers(0, 3),
             "created_at": TIMES,
             "updated_at": TIMES,
-            "attempts": st.sampled_from(((), (_ATTEMPT,))),
-            "decisions": st.sampled_from(((), (_DECISION,))),
-            "links": st.sampled_from(((), (_LINK,))),
-            "history": st.sampled_from(((), (_CHANGE,))),
+            "may_be": st.sampled_from(((), ("fnd_0badcafe",))),
+            "history": st.sampled_from(((), (_RAISED,), (_RAISED, _CLAIM), (_RAISED, _DECISION))),
         }
     )
 
@@ -180,7 +151,7 @@ def _kept() -> st.SearchStrategy[dict[str, Any]]:
 @cache
 def suppressions() -> st.SearchStrategy[Suppression]:
     """Why a finding is not shown."""
-    return st.builds(Suppression, kind=st.sampled_from(("external", "inSource")), reason=texts(most=30), by=NAMES)
+    return st.builds(Suppression, reason=texts(most=30), by=NAMES)
 
 
 @st.composite
@@ -220,7 +191,8 @@ def plain(**told: Any) -> Finding:
         "category": Category.BUG,
         "severity": Severity.HIGH,
         "confidence": Confidence(value=100),
-        "gate": GateDecision(value=Gate.MUST),
+        "gate": Gate.MUST,
+        "reviewer": "correctness",
         "locations": (Location(path="src/a.py", start=3, end=5),),
         "pass_id": "REV-1767322800-abc1234",
         "created_at": "2026-01-02T03:04:05Z",

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from tests.unit.findings.ledgers import FIRST, LATER, SECOND, assessed, finding, ledger_of, seen, turned
+from tests.unit.findings.ledgers import FIRST, LATER, SECOND, assessed, changed, finding, ledger_of, seen, turned
 
 from pipeline.errors import AwfError
-from pipeline.findings.events import FindingRaised, NotReported
-from pipeline.findings.model import FindingState
+from pipeline.findings.events import FindingRaised
+from pipeline.findings.model import FindingState, What
 from pipeline.findings.rounds import compare_passes
 
 
@@ -22,20 +22,20 @@ def became(*events: Any) -> dict[str, Any]:
 
 ID = finding(1).id
 PASSED = assessed(SECOND, LATER)
+RULED_FIXED = changed(1, What.RULING, word="fixed", state=FindingState.VERIFIED_FIXED, pass_id=SECOND)
+RULED_NOT_FIXED = changed(1, What.RULING, word="not_fixed", pass_id=SECOND)
 
 
 @pytest.mark.parametrize(
     ("events", "expected"),
     [
         ([PASSED, seen(1)], {"carried": [ID]}),
-        ([PASSED], {"carried": [ID]}),  # not looked at
-        (
-            [PASSED, NotReported(at=LATER, id=ID, pass_id=SECOND)],
-            {"carried": [ID]},
-        ),  # which proves nothing
+        ([PASSED], {"carried": [ID]}),  # nobody said anything about it
+        ([PASSED, RULED_NOT_FIXED], {"carried": [ID]}),
+        ([PASSED, RULED_FIXED], {"resolved": [ID]}),
+        ([turned(1, FindingState.FIX_CLAIMED), PASSED], {"carried": [ID], "claimed": [ID]}),  # claimed is not closed
         ([turned(1, FindingState.VERIFIED_FIXED), PASSED], {"resolved": [ID]}),
         ([turned(1, FindingState.WONT_FIX), PASSED, seen(1)], {"resolved": [ID]}),
-        ([PASSED, turned(1, FindingState.FIX_CLAIMED, SECOND, LATER)], {"resolved": [ID], "claimed": [ID]}),
         (
             [turned(1, FindingState.VERIFIED_FIXED), PASSED, turned(1, FindingState.REOPENED, SECOND, LATER)],
             {"regressed": [ID]},

@@ -4,13 +4,13 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.unit.findings.passes import AT, raw, reports_of, run_pass
+from tests.unit.findings.passes import AT, draft, reports_of, run_pass
 
-from pipeline.findings.events import Disposition, Pass
+from pipeline.findings.events import Disposition, FindingRaised, Pass
 from pipeline.findings.evidence import MAX_FILE, RepositoryFiles, SearchableText, search_text, valid_lines
-from pipeline.findings.ingest import ingest
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Category, Evidence, Finding, FindingState, Location, PassId, RawFinding, Severity
+from pipeline.findings.model import Category, Draft, Evidence, Finding, FindingState, Location, PassId, Severity
+from pipeline.findings.taking import Taken, take_in
 
 CODE = "\n".join(
     ["import os", "", "def save(path):", "    handle = open(path,   'w')", "    handle.write(1)"] + ["pass"] * 60
@@ -18,8 +18,14 @@ CODE = "\n".join(
 FILES = {"src/a.py": CODE}
 
 
-def checked(finding: RawFinding) -> Finding:
-    (found,) = run_pass(finding, files=FILES).findings
+def raised(taken: Taken) -> list[Finding]:
+    """The findings that a pass raised."""
+    return [event.finding for event in taken.events if isinstance(event, FindingRaised)]
+
+
+def checked(item: Draft) -> Finding:
+    """The finding that a pass makes of one item."""
+    (found,) = raised(run_pass(item, files=FILES))
     return found
 
 
@@ -81,9 +87,9 @@ def test_a_very_long_line_or_range_costs_little() -> None:
 
 
 def test_a_wrong_line_is_corrected_and_noted() -> None:
-    """0-13: the finding and its evidence are where the quoted text is."""
-    done = run_pass(raw(line=9, quote="handle = open(path, 'w')"), files=FILES)
-    (finding,) = done.findings
+    """The finding and its evidence are where the quoted text is."""
+    done = run_pass(draft(line=9, quote="handle = open(path, 'w')"), files=FILES)
+    (finding,) = raised(done)
     assert finding.location == Location(path="src/a.py", start=4, end=4)
     assert (finding.evidence[0].start, finding.confidence.value, finding.state) == (4, 75, FindingState.OPEN)
     assert "line 9 " in done.passed.entries[0].reason
@@ -91,35 +97,35 @@ def test_a_wrong_line_is_corrected_and_noted() -> None:
 
 def test_evidence_on_another_line_does_not_move_the_finding() -> None:
     """A quotation from another line supports a finding; it is not where the finding is."""
-    found = checked(raw(line=4, evidence=(Evidence(path="src/a.py", start=2, quote="import os"),)))
+    found = checked(draft(line=4, evidence=(Evidence(path="src/a.py", start=2, quote="import os"),)))
     assert found.location == Location(path="src/a.py", start=4, end=4)
     assert found.evidence[0].start == 1
 
 
 def test_a_few_letters_move_nothing() -> None:
     """A quotation that could be anywhere says nothing about where a finding is."""
-    assert checked(raw(line=9, quote="os")).location == Location(path="src/a.py", start=9, end=9)
+    assert checked(draft(line=9, quote="os")).location == Location(path="src/a.py", start=9, end=9)
 
 
 def test_a_finding_without_a_line_gets_that_of_its_quotation() -> None:
     """C-14: where only the evidence knows the line, it is the finding's; a text that is there twice names none."""
-    assert checked(raw(line=None, quote="handle.write(1)")).location == Location(path="src/a.py", start=5, end=5)
-    twice = checked(raw(line=None, quote="pass"))
+    assert checked(draft(line=None, quote="handle.write(1)")).location == Location(path="src/a.py", start=5, end=5)
+    twice = checked(draft(line=None, quote="pass"))
     assert (twice.location, twice.state) == (Location(path="src/a.py"), FindingState.OPEN)
-    cited = checked(raw(line=None, evidence=(Evidence(path="src/a.py", start=3),)))
+    cited = checked(draft(line=None, evidence=(Evidence(path="src/a.py", start=3),)))
     assert cited.location == Location(path="src/a.py", start=3, end=3)
 
 
 @pytest.mark.parametrize("severity", Severity)
 @pytest.mark.parametrize("confidence", [25, 75, 100])
 def test_a_missing_quotation_is_only_noted(severity: Severity, confidence: int) -> None:
-    """0-13: it lowers no confidence, filters nothing, and raises no doubt about a line that exists."""
-    quoting = run_pass(raw(line=4, quote="os.unlink(path)", severity=severity, confidence=confidence), files=FILES)
-    silent = run_pass(raw(line=4, severity=severity, confidence=confidence), files=FILES)
+    """It lowers no confidence, filters nothing, and raises no doubt about a line that exists."""
+    quoting = run_pass(draft(line=4, quote="os.unlink(path)", severity=severity, confidence=confidence), files=FILES)
+    silent = run_pass(draft(line=4, severity=severity, confidence=confidence), files=FILES)
     assert quoting.passed.entries[0].reason != silent.passed.entries[0].reason
     assert quoting.passed.entries[0].disposition is silent.passed.entries[0].disposition
-    assert [(one.confidence, one.gate, one.state) for one in quoting.findings] == [
-        (one.confidence, one.gate, one.state) for one in silent.findings
+    assert [(one.confidence, one.gate, one.state) for one in raised(quoting)] == [
+        (one.confidence, one.gate, one.state) for one in raised(silent)
     ]
 
 
@@ -136,12 +142,12 @@ def test_one_quotation_that_is_found_points_at_code() -> None:
         ((false,), FindingState.UNCERTAIN),
         ((words, gone), FindingState.UNCERTAIN),
     ):
-        assert checked(raw(line=900, evidence=evidence)).state is state
+        assert checked(draft(line=900, evidence=evidence)).state is state
 
 
 def test_words_without_a_file_get_one_if_they_are_in_it() -> None:
     """A quotation that names no file, and is in the file of its finding, is evidence from there."""
-    found = checked(raw(line=3, evidence=(Evidence(quote="def save(path):"),)))
+    found = checked(draft(line=3, evidence=(Evidence(quote="def save(path):"),)))
     assert found.evidence == (Evidence(path="src/a.py", start=3, end=3, quote="def save(path):"),)
 
 
@@ -157,13 +163,13 @@ def test_words_without_a_file_get_one_if_they_are_in_it() -> None:
 )
 def test_a_finding_that_no_code_supports_is_uncertain(line: int | None, path: str, state: FindingState) -> None:
     """000-52, 000-35: no such file, no such line or no place at all: kept, and uncertain."""
-    found = checked(raw(line=line, path=path))
+    found = checked(draft(line=line, path=path))
     assert (found.state, found.confidence.value) == (state, 75)
 
 
 def test_a_work_item_needs_no_file() -> None:
     """000-36: a requirement refers to its work item and quotes it; nothing is looked for in the code."""
-    found = checked(raw(path="AC-3", line=None, category=Category.REQUIREMENT, quote="must log out"))
+    found = checked(draft(path="AC-3", line=None, category=Category.REQUIREMENT, quote="must log out"))
     assert found.state is FindingState.OPEN
     assert found.evidence == (Evidence(path="AC-3", quote="must log out"),)
 
@@ -171,13 +177,13 @@ def test_a_work_item_needs_no_file() -> None:
 def test_a_tool_needs_no_file() -> None:
     """A failing test is certain, wherever its file is."""
     for path in ("", "tests.test_gone"):
-        assert checked(raw(path=path)).state is FindingState.UNCERTAIN
-        assert checked(raw(path=path, scale="junit")).state is FindingState.OPEN
+        assert checked(draft(path=path)).state is FindingState.UNCERTAIN
+        assert checked(draft(path=path, scale="junit")).state is FindingState.OPEN
 
 
 def test_every_location_has_evidence() -> None:
     """000-35, C-12: where no evidence names the file, one piece refers to the location; the others stay beside it."""
-    found = checked(raw(line=3, evidence=(Evidence(raw="as seen"),)))
+    found = checked(draft(line=3, evidence=(Evidence(raw="as seen"),)))
     assert found.evidence == (Evidence(path="src/a.py", start=3, end=3), Evidence(raw="as seen"))
 
 
@@ -213,8 +219,9 @@ def test_only_files_of_the_repository_are_read(root: Path) -> None:
 @pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "a\0b", "bad"])
 def test_a_finding_outside_is_rejected_and_others_stay(root: Path, path: str) -> None:
     """000-37: each by itself, with the reason."""
-    reports = reports_of([raw("a", 1, path=path, quote="password"), raw("a", 1, n=2, path="a.py", quote="one")])
-    done = ingest(reports, Ledger(), Pass(id=PassId("REV-1"), started_at=AT), root, {}, AT)
+    reports = reports_of([draft("a", 1, path=path, quote="password"), draft("a", 1, n=2, path="a.py", quote="one")])
+    passed = Pass(id=PassId("REV-1"), started_at=AT, review="0badcafe")
+    done = take_in(reports, Ledger(), passed, root, {}, AT)
     assert [one.disposition for one in done.passed.entries] == [Disposition.REJECTED, Disposition.SURVIVING]
     assert "path" in done.passed.entries[0].reason
 

@@ -1,53 +1,61 @@
-"""Why a finding is what it is, and when it was last seen."""
+"""Why a finding is what it is, and what became of an item."""
 
-from tests.unit.findings.ledgers import AT, FIRST, LATER, SECOND, assessed, finding, ledger_of, seen, vote
+from dataclasses import replace
 
-from pipeline.findings.events import Disposition, FixAttempted, ItemOutcome, LinkAdded
-from pipeline.findings.explanation import explain, explain_item, last_seen
-from pipeline.findings.model import FixAttempt, Link, Observed, Strength
+from tests.unit.findings.ledgers import FIRST, LATER, SECOND, assessed, changed, finding, ledger_of, seen
+
+from pipeline.findings.events import Disposition, ItemOutcome
+from pipeline.findings.explanation import explain, explain_item, line_size, possible_duplicates
+from pipeline.findings.model import FindingState, What
 
 ID = finding(1).id
 
 
-def test_the_explanation_of_a_finding() -> None:
-    """Votes, merged items, promotion, attempts, links both ways; a long history is cut in the middle."""
-    entries = (ItemOutcome(input_id="sec#1", disposition=Disposition.MERGED, reason="same line", into="lint#1"),)
-    votes = (vote(input_id="lint#1", pass_id=FIRST, title="One"), vote(input_id="sec#1", pass_id=FIRST, title="Two"))
-    ledger = ledger_of(finding(1, votes=votes, agreement=2), finding(2), entries=entries)
-    attempt = FixAttempt(round=2, by="fix", what="a guard", outcome="not_fixed")
-    ledger.apply(FixAttempted(at=AT, id=ID, attempt=attempt))
-    ledger.apply(LinkAdded(at=AT, id=finding(2).id, link=Link(kind="caused_by", to=ID)))
-    ledger.apply(LinkAdded(at=AT, id=ID, link=Link(kind="related", to=finding(2).id, note="close by")))
+def test_the_explanation_of_a_finding_names_its_line_of_work_and_everything_that_was_said() -> None:
+    """Members keep their own history, merged items their reasons, and a long history is cut in the middle."""
+    entries = (ItemOutcome(input_id="lint#2", disposition=Disposition.MERGED, reason="same title", into="lint#1"),)
+    other = finding(2, reviewer="security", line=ID)
+    ledger = ledger_of(finding(1, reviewer="lint", input_id="lint#1"), other, entries=entries)
     ledger.apply(assessed(SECOND, LATER))
+    parts = explain(ledger.findings[other.id], ledger)
+    assert list(parts) == ["Now", "Line of work", "History", "History of #1 by lint"]
+    assert parts["Line of work"][0].startswith("#1 lint (medium, open) src/a.py:1")
+    assert "part of line of work #1" in parts["Now"]
+    [merged] = explain(ledger.findings[ID], ledger)["Merged"]
+    assert merged == f"lint#2 of {FIRST}: same title"
     for _ in range(20):
-        ledger.apply(seen(1))
-    parts = explain(ledger.findings[ID], ledger)
-    assert list(parts) == ["Now", "Reported by", "Merged", "Gate", "History", "Attempts", "Links"]
-    assert [line.split(",")[0] for line in parts["Reported by"]] == ["lint#1", "sec#1"]
-    [merged] = parts["Merged"]
-    assert merged.startswith("sec#1 into lint#1")
-    assert "from 50" in parts["Gate"][1]
-    assert [finding(2).id in line for line in parts["Links"]] == [True, True]
-    assert len(parts["History"]) == 13
-    assert sum(len(lines) + 1 for lines in parts.values()) <= 40
+        ledger.apply(seen(2))
+    ledger.apply(changed(2, What.CLAIM, who="fix", word="fixed", note="a guard", state=FindingState.FIX_CLAIMED))
+    history = explain(ledger.findings[other.id], ledger)["History"]
+    assert len(history) == 13
+    assert history[-1] == f"{LATER}  fix  claim fixed, now fix_claimed: a guard"
 
 
-def test_when_a_finding_was_last_seen() -> None:
-    """The pass that did not report it is not the one that saw it last."""
-    assert all(word in last_seen(finding()) for word in ("new", FIRST))
-    moved = last_seen(finding(observed=Observed.MOVED, strength=Strength.MAPPED))
-    assert all(word in moved for word in ("moved", "mapped", FIRST))
-    assert FIRST in last_seen(finding(observed=Observed.ABSENT, absent_passes=2))
+def test_a_doubt_names_the_finding_that_it_may_be_and_what_became_of_that() -> None:
+    """Whoever reads it can compare the two."""
+    ledger = ledger_of(finding(1, state=FindingState.WONT_FIX), finding(2, may_be=(ID,)))
+    assert possible_duplicates(ledger.findings[finding(2).id], ledger) == "may be #1, dismissed"
+    assert "may be #1, dismissed" in explain(ledger.findings[finding(2).id], ledger)["Now"]
+    assert possible_duplicates(ledger.findings[ID], ledger) == ""
+
+
+def test_a_line_of_work_says_how_many_reviewers_reported_it() -> None:
+    """A single finding says nothing, and findings that a person joined are counted if one reviewer reported them."""
+    ledger = ledger_of(finding(1), finding(2, line=ID))
+    assert line_size(ledger.line(ID)) == "2 findings"
+    line = ledger.line(ID)
+    assert line_size(replace(line, members=(line.members[0], finding(2, reviewer="qa", line=ID)))) == "2 reviewers"
+    assert line_size(replace(line, members=line.members[:1])) == ""
 
 
 def test_the_explanation_of_an_item() -> None:
     """The last pass that had it says what became of it; earlier ones are named, and an unknown item has none."""
     entries = (ItemOutcome(input_id="lint#1", disposition=Disposition.SURVIVING, reason="new"),)
-    ledger = ledger_of(finding(1, votes=(vote(input_id="lint#1", pass_id=SECOND),)), entries=entries)
+    ledger = ledger_of(finding(1, input_id="lint#1", pass_id=SECOND), entries=entries)
     ledger.apply(assessed(SECOND, LATER, entries=entries))
-    title, outcome, part, earlier = explain_item("lint#1", ledger)
+    title, outcome, found, earlier = explain_item("lint#1", ledger)
     assert SECOND in title
     assert outcome.startswith("surviving")
-    assert ID in part
+    assert ID in found
     assert FIRST in earlier
     assert explain_item("lint#2", ledger) == []

@@ -1,11 +1,12 @@
 """A finding keeps what it takes to find it again."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
 import pytest
-from tests.unit.findings.builders import CODE, Files, draft
+from tests.unit.findings.builders import CODE, Files, draft, known
 
 from pipeline.findings.fingerprints import (
     NTH,
@@ -24,16 +25,21 @@ from pipeline.findings.fingerprints import (
     norm_line,
     same_evidence,
     symbol_of,
-    text_removed,
 )
-from pipeline.findings.model import Evidence, Finding, Location
+from pipeline.findings.model import Draft, Evidence, Finding, Location
 
 PAGE = SourceFile.of(CODE)
 
 
-def made(line: int | None = 3, *, page: SourceFile | None = PAGE, **more: Any) -> Finding:
+def made(line: int | None = 3, *, page: SourceFile | None = PAGE, **more: Any) -> Draft:
+    """A draft with its fingerprints."""
     one = draft(line, **more)
     return replace(one, fingerprints=fingerprints(one, page))
+
+
+def kept(line: int | None = 3, code: Sequence[str] | None = CODE, **more: Any) -> Finding:
+    """A finding of an earlier pass, in a file of this code or in none."""
+    return known([draft(line, **more)], Files({} if code is None else {"src/session.py": code}))[0]
 
 
 def test_a_finding_keeps_its_line_and_what_is_around_it() -> None:
@@ -43,13 +49,13 @@ def test_a_finding_keeps_its_line_and_what_is_around_it() -> None:
     assert prints[TEXT] == "store.save(token)"
     assert prints[NTH] == "1/1"
     assert len(prints[WINDOW].split()) == 5
-    assert prints[VERDICT].startswith("security-")
+    assert prints[VERDICT].startswith("correctness-")
     assert prints[VERDICT].endswith("-3")
 
 
 def test_the_id_of_a_verdict_file_is_by_position() -> None:
     """001-08: domain, hash of the path and lines, to the letter."""
-    one = draft(45, end=50, path="src/api/routes.ts", sources=("api-patterns",))
+    one = draft(45, end=50, path="src/api/routes.ts", reviewer="api-patterns")
     assert fingerprints(one, None)[VERDICT] == "api-patterns-69bbc8bb-45-50"
 
 
@@ -74,8 +80,8 @@ def test_equal_lines_are_counted() -> None:
 
 
 def test_a_tool_keeps_its_own_names() -> None:
-    """What a tool calls a result stays beside ours, and a stale one of ours does not."""
-    prints = made(3, fingerprints={"guid": "g", TEXT: "stale"}).fingerprints
+    """What a tool calls a result stays beside our fingerprints, and cannot take the place of one of them."""
+    prints = made(3, tool_ids={"guid": "g", TEXT: "stale"}).fingerprints
     assert (prints["guid"], prints[TEXT]) == ("g", "store.save(token)")
 
 
@@ -115,18 +121,11 @@ def test_letters_are_compared_as_they_look() -> None:
     assert norm_line("  na\u0069\u0308ve   text ") == "na\u00efve text"
 
 
-@pytest.mark.parametrize(("length", "kept"), [(QUOTE, True), (QUOTE + 1, False)])
+@pytest.mark.parametrize(("length", "kept"), [(QUOTE, True), (QUOTE + 1, False), (1_000_000, False)])
 def test_a_line_is_kept_up_to_a_length(length: int, *, kept: bool) -> None:
-    """The longest that is kept is kept whole."""
+    """The longest line that is kept is kept whole; of a longer one, however long, there is a hash."""
     assert (norm_line("x" * length) == "x" * length) is kept
     assert len(norm_line("\ud800" * length)) == (length if kept else len("sha256:") + 64)
-
-
-def test_a_finding_of_nobody_is_named_after_its_kind() -> None:
-    """001-08: without a reviewer the category is the domain; a whole file is line 0."""
-    prints = fingerprints(draft(None, sources=(), title="Old"), None)
-    assert prints[VERDICT].startswith("security-")
-    assert prints[VERDICT].endswith("-0")
 
 
 @pytest.mark.parametrize(
@@ -160,11 +159,6 @@ def test_line_zero_is_no_line() -> None:
     assert TEXT not in made(0).fingerprints
 
 
-def test_a_very_long_line_is_its_hash() -> None:
-    """Ten megabytes in one line cost a finding no more than any other."""
-    assert len(norm_line("x" * 10_000_000)) == len("sha256:") + 64
-
-
 def test_each_file_is_read_once() -> None:
     """Findings of one file share one reading, wherever they stand in the list."""
     asked = list[str]()
@@ -179,39 +173,38 @@ def test_each_file_is_read_once() -> None:
     assert [one.fingerprints.get(TEXT) for one in done] == ["store.save(token)"] * 2 + ["return token", None]
 
 
-def test_lines_stand_or_do_not() -> None:
-    """Moved or indented lines still stand; changed and deleted ones do not; without a text nobody knows."""
-    block = made(2, end=4)
-    assert lines_unchanged(block, SourceFile.of(["if x:", *(f"  {line}" for line in CODE)])) is True
-    assert lines_unchanged(block, SourceFile.of([*CODE[:2], "    store.save(token, ttl=3)", *CODE[3:]])) is False
-    assert lines_unchanged(block, None) is False
-    assert lines_unchanged(made(None), PAGE) is None
+CHANGED = [*CODE[:2], "    store.save(token, ttl=3)", *CODE[3:]]
+INDENTED = ["if x:", *(f"  {line}" for line in CODE)]
+TWICE = ["x = f(1)", "y = 2", "x = f(1)"]
 
 
-def test_every_line_of_a_finding_must_stand() -> None:
-    """Of two lines the second counts too; a record that knows only the first says nothing of the others."""
-    pair, edited = made(2, end=3), SourceFile.of([*CODE[:2], "    store.save(token, ttl=3)", *CODE[3:]])
-    assert lines_unchanged(pair, PAGE) is True
-    assert lines_unchanged(pair, edited) is False
+@pytest.mark.parametrize(
+    ("finding", "now", "unchanged"),
+    [
+        (kept(2, end=4), INDENTED, True),
+        (kept(2, end=4), CHANGED, False),
+        (kept(2, end=3), CODE, True),
+        (kept(2, end=3), CHANGED, False),  # the second line counts as well
+        (kept(2, end=4), None, False),  # the file is gone
+        (kept(None), CODE, None),  # it never named a line
+        (kept(3, None, quote="store.save(token)"), CODE, True),  # quoted, and so never counted: one such line is enough
+        (kept(3, None, quote="store.save(token)"), CODE[:2], False),
+        (kept(1, TWICE), TWICE, True),
+        (kept(1, TWICE), TWICE[1:], False),  # the other equal line is no proof that it is still there
+    ],
+)
+def test_lines_are_unchanged_if_all_of_them_are_still_in_the_file(
+    finding: Finding, now: list[str] | None, *, unchanged: bool | None
+) -> None:
+    """Moved or indented lines are unchanged, edited and deleted ones are not; without a line nobody knows."""
+    assert lines_unchanged(finding, None if now is None else SourceFile.of(now)) is unchanged
+
+
+def test_of_a_finding_whose_lines_were_never_hashed_the_first_one_counts() -> None:
+    """A record that knows only the first of several lines says nothing about the others."""
+    pair = kept(2, end=3)
     prints = {name: value for name, value in pair.fingerprints.items() if name != SPAN}
-    assert lines_unchanged(replace(pair, fingerprints=prints), edited) is True
-
-
-def test_a_quoted_line_stands_where_the_file_has_it() -> None:
-    """One that was quoted without a file has never been counted: one such line is enough."""
-    quoted = made(3, page=None, quote="store.save(token)")
-    assert NTH not in quoted.fingerprints
-    assert lines_unchanged(quoted, PAGE) is True
-    assert lines_unchanged(quoted, SourceFile.of(CODE[:2])) is False
-
-
-def test_one_of_two_equal_lines_is_missed_when_it_goes() -> None:
-    """The other is no proof that it is still there."""
-    twice = SourceFile.of(["x = f(1)", "y = 2", "x = f(1)"])
-    assert lines_unchanged(made(1, page=twice), twice) is True
-    assert lines_unchanged(made(1, page=twice), SourceFile.of(["y = 2", "x = f(1)"])) is False
-    assert not text_removed(made(1, page=twice), SourceFile.of(["y = 2", "x = f(1)"]))
-    assert text_removed(made(1, page=twice), SourceFile.of(["y = 2"]))
+    assert lines_unchanged(replace(pair, fingerprints=prints), SourceFile.of(CHANGED)) is True
 
 
 def test_a_digest_is_of_the_code_and_holds_next_to_it() -> None:
@@ -225,7 +218,7 @@ def test_a_digest_is_of_the_code_and_holds_next_to_it() -> None:
 
 def test_a_digest_of_quotations_serves_where_there_is_no_code() -> None:
     """Digests of different kinds tell nothing about each other, and neither does one that is not ours."""
-    quoted = made(3, page=None, quote="the old token must be revoked", fingerprints={})
+    quoted = made(3, page=None, quote="the old token must be revoked")
     bare = replace(quoted, fingerprints={})
     assert evidence_digest(bare) == f"quote/v1:{line_hash('the old token must be revoked')}"
     assert same_evidence(evidence_digest(bare), made(3))

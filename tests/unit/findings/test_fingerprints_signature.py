@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.findings.strategies import evidences, few, titles
 
@@ -27,11 +27,12 @@ def test_line_numbers_do_not_count() -> None:
     assert signed(QUOTED) == signed(replace(QUOTED, start=99, end=None))
 
 
+@settings(max_examples=10)
 @given(
     st.permutations([QUOTED, Evidence(path="b.py", quote="other = make_token(x)"), Evidence(path="c.py", symbol="f")])
 )
 def test_the_order_of_evidence_does_not_count(evidence: list[Evidence]) -> None:
-    """3.5: evidence is sorted, and what is told twice counts once."""
+    """Evidence is sorted, and what is told twice counts once."""
     assert signed(*evidence) == signed(*evidence, evidence[0]) == signed(*reversed(evidence))
 
 
@@ -52,7 +53,7 @@ def test_category_path_symbol_quotation_and_title_count(other: str) -> None:
 
 @pytest.mark.parametrize("title", ["token is never revoked", "Token  is never revoked!", "`Token` is never-revoked."])
 def test_case_punctuation_and_spacing_of_a_title_do_not_count(title: str) -> None:
-    """3.5: a title told a little differently is the same one."""
+    """A title told a little differently is the same one."""
     assert signed(QUOTED, title=title) == signed(QUOTED)
 
 
@@ -60,35 +61,37 @@ def test_case_punctuation_and_spacing_of_a_title_do_not_count(title: str) -> Non
     "quote", ["  token =   make_token(user)  ", "token = make_token(user)  # TODO", "token = make_token(user) // why"]
 )
 def test_spacing_and_a_trailing_comment_of_a_quotation_do_not_count(quote: str) -> None:
-    """3.5: what a formatter changes is not part of a quotation."""
+    """What a formatter changes is not part of a quotation."""
     assert signed(replace(QUOTED, quote=quote)) == signed(QUOTED)
 
 
 @pytest.mark.parametrize("quote", ["}", "return", "  );", "else:", "x = 1", "", "pass", "continue;"])
 def test_a_common_or_short_quotation_is_ignored(quote: str) -> None:
-    """3.5: it does not identify a place."""
+    """It does not identify a place."""
     assert norm_quote(quote) == ""
 
 
 def test_findings_without_a_quotation_differ_by_their_order() -> None:
-    """3.5: without quotation and symbol the occurrence counts; with either it does not."""
+    """Without quotation and symbol the occurrence counts; with either it does not."""
     bare = Evidence(path="src/a.py", start=4)
     assert len({signed(bare, nth=nth) for nth in range(3)}) == 3
     assert signed(QUOTED, nth=0) == signed(QUOTED, nth=7)
 
 
 def test_a_quotation_is_normalised_to_one_form_and_cut() -> None:
-    """3.5: NFC, and at most 240 characters."""
+    """NFC, and at most 240 characters."""
     assert norm_quote("cafe\N{COMBINING ACUTE ACCENT} is closed") == "caf\N{LATIN SMALL LETTER E WITH ACUTE} is closed"
     assert len(norm_quote("word " * 100)) == QUOTE
 
 
+@settings(max_examples=30)
 @given(titles())
 def test_normalising_a_title_twice_changes_nothing(title: str) -> None:
-    """3.5: a normal form is one."""
+    """A normal form is one."""
     assert norm_title(norm_title(title)) == norm_title(title)
 
 
+@settings(max_examples=20)
 @given(st.sampled_from(Category), few(evidences()), titles())
 def test_an_id_is_the_beginning_of_a_signature_and_longer_where_that_is_taken(
     category: Category, evidence: tuple[Evidence, ...], title: str

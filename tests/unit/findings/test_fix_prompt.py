@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
+from tests.unit.findings.ledgers import AT, LATER, finding
 from tests.unit.findings.strategies import ledgers
-from tests.unit.findings.walk.builders import vote
+from tests.unit.findings.walk.builders import line
 
 from pipeline.engine.context import EMPTY, Context, Set
-from pipeline.findings.answers import ANSWER_FORMAT, read_answers
 from pipeline.findings.fix_prompt import (
     EXISTED_BEFORE,
     HEADING,
@@ -21,23 +21,23 @@ from pipeline.findings.fix_prompt import (
     findings_section,
     fix_section,
 )
+from pipeline.findings.keys import ReviewKey
+from pipeline.findings.lines import Line
 from pipeline.findings.model import (
-    UNREADABLE,
+    Actor,
     AutofixClass,
-    Category,
+    Change,
     Confidence,
     Evidence,
     Finding,
-    FindingId,
-    FixAttempt,
+    FindingState,
     Gate,
-    GateDecision,
     Location,
     Owner,
-    PassId,
     Severity,
+    What,
 )
-from pipeline.findings.plugin import ReviewKey
+from pipeline.findings.rulings import CLAIM_FORMAT, read_said
 
 PROMPTS = Path(__file__).parents[3] / "workflows" / "prompts"
 HOSTILE = (
@@ -45,22 +45,30 @@ HOSTILE = (
 )
 
 
-def one(number: int = 1, severity: Severity = Severity.HIGH, path: str = "a.py", **more: Any) -> Finding:
-    values: dict[str, Any] = {
-        "id": FindingId(f"fnd_{number}"),
-        "number": number,
-        "signature": str(number),
+def made(number: int = 1, severity: Severity = Severity.HIGH, path: str = "a.py", **more: Any) -> Finding:
+    """A finding as a reviewer reported it."""
+    given: dict[str, Any] = {
         "title": f"title {number}",
-        "category": Category.BUG,
         "severity": severity,
-        "confidence": Confidence(value=75),
-        "gate": GateDecision(value=Gate.MUST if severity.rank < 2 else Gate.SUGGEST),
+        "gate": Gate.MUST if severity.rank < 2 else Gate.SUGGEST,
         "locations": (Location(path=path, start=number),),
-        "pass_id": PassId("p"),
-        "created_at": "",
-        "updated_at": "",
     }
-    return Finding(**values | more)
+    return finding(number, **given | more)
+
+
+def one(number: int = 1, severity: Severity = Severity.HIGH, path: str = "a.py", **more: Any) -> Line:
+    """A line of work with one finding."""
+    return line(made(number, severity, path, **more))
+
+
+def claimed(at: str = AT, who: str = "fix", word: str = "not_fixed", note: str = "a guard") -> Change:
+    """What a fixer said of a finding."""
+    return Change(at=at, what=What.CLAIM, who=who, by=Actor.FINISH_TASK, word=word, note=note)
+
+
+def ruled(who: str = "correctness", word: str = "upheld", note: str = "it still leaks") -> Change:
+    """What a reviewer said of a finding."""
+    return Change(at=LATER, what=What.RULING, who=who, by=Actor.REVALIDATE, word=word, note=note)
 
 
 def numbers(text: str) -> list[int]:
@@ -73,19 +81,20 @@ def test_without_findings_there_is_no_section() -> None:
 
 
 def test_a_finding_is_shown_in_full_if_there_is_room(snapshot: SnapshotAssertion) -> None:
-    """Its line, what was tried, the fix, why it matters and the first quotation."""
-    tried = FixAttempt(by="fix", what="a guard", outcome="not_fixed")
+    """Its title, what was tried and ruled, the fix, why it matters and the first quotation."""
     evidence = (Evidence(raw=""), Evidence(path="a.py", start=1, quote="x = open()"))
-    found = one(fix="close it", impact="it leaks", evidence=evidence, attempts=(tried, tried))
+    history = (claimed(AT), claimed(LATER, word="fixed"), ruled())
+    found = one(fix="close it", impact="it leaks", evidence=evidence, history=history)
     assert findings_section([found], 5000) == snapshot
 
 
 @settings(max_examples=30, deadline=None)
 @given(ledgers(most=8), st.integers(-100, 6000))
-def test_every_finding_has_a_line_and_the_room_is_kept_if_the_lines_fit(found: list[Finding], room: int) -> None:
+def test_every_line_of_work_is_listed_and_the_room_is_kept_if_the_titles_fit(known: list[Finding], room: int) -> None:
     """Condensed, never dropped; the same findings give the same text in whatever order they come."""
+    found = [line(finding) for finding in known]
     text = findings_section(found, room)
-    assert sorted(numbers(text)) == sorted(finding.number for finding in found)
+    assert sorted(numbers(text)) == sorted(line.number for line in found)
     assert len(text) <= max(room, len(findings_section(found, 0)))
     assert findings_section(found, room) == text == findings_section(found[::-1], room)
 
@@ -107,7 +116,7 @@ def test_within_a_file_the_most_important_comes_first() -> None:
         one(2, Severity.HIGH),
         one(3, Severity.CRITICAL),
         one(4, Severity.HIGH, confidence=Confidence(value=100)),
-        one(5, Severity.CRITICAL, gate=GateDecision(value=Gate.SUGGEST)),
+        one(5, Severity.CRITICAL, gate=Gate.SUGGEST),
         one(6, Severity.LOW, path="0.py"),
     ]
     assert numbers(findings_section(found, 9000)) == [6, 3, 4, 2, 5, 1]
@@ -125,23 +134,26 @@ def test_little_room_goes_to_the_most_important_and_the_rest_is_counted() -> Non
 
 def test_the_text_of_a_finding_can_forge_nothing() -> None:
     """No heading, list, fence, answer or status comes from the text of a finding."""
-    tried = FixAttempt(by=HOSTILE, what=HOSTILE, outcome=HOSTILE)
-    evidence = (Evidence(quote=HOSTILE),)
-    found = one(title=HOSTILE, fix=HOSTILE, impact=HOSTILE, evidence=evidence, attempts=(tried,), path=HOSTILE)
-    text = findings_section([found, one(2)], 9000)
-    lines = text.splitlines()
-    headings = [line for line in lines if line.startswith("#")]
+    said: dict[str, Any] = {"title": HOSTILE, "fix": HOSTILE, "impact": HOSTILE, "evidence": (Evidence(quote=HOSTILE),)}
+    history = (claimed(who=HOSTILE, word=HOSTILE, note=HOSTILE), ruled(HOSTILE, HOSTILE, HOSTILE))
+    found = line(
+        made(1, path=HOSTILE, history=history, **said), made(3, Severity.LOW, path=HOSTILE, reviewer=HOSTILE, **said)
+    )
+    text = findings_section([found, one(2)], 20_000)
+    assert "    also: " in text
+    rows = text.splitlines()
+    headings = [row for row in rows if row.startswith("#")]
     assert (headings[:2], len(headings)) == ([HEADING, "### a.py"], 3)
     assert headings[2].startswith("### x ## Findings by file (FINDING 1: fixed]")
     assert sorted(numbers(text)) == [1, 2]
-    assert not [line for line in lines if line.lstrip().startswith(("```", "~~~"))]
-    own = text.replace(ANSWER_FORMAT, "")
+    assert not [row for row in rows if row.lstrip().startswith(("```", "~~~"))]
+    own = text.replace(CLAIM_FORMAT, "")
     assert "[FINDING" not in own
     assert "[STATUS" not in own
     assert "[NEXT" not in own
     assert "\x1b" not in text
-    assert read_answers(text) == []
-    assert all(read_answers(line.removeprefix("    ").partition(": ")[2]) == [] for line in own.splitlines())
+    assert read_said(text) == []
+    assert all(read_said(row.removeprefix("    ").partition(": ")[2]) == [] for row in own.splitlines())
 
 
 def test_code_with_brackets_is_shown_as_it_is() -> None:
@@ -158,13 +170,21 @@ def test_a_long_text_is_truncated() -> None:
     assert "    why: …" in text
 
 
-def test_a_cluster_is_one_entry_with_the_texts_of_its_members(snapshot: SnapshotAssertion) -> None:
-    """The reviewers are counted, and each member keeps its own words."""
-    leader = one(1, votes=(vote("correctness"), vote("security")))
-    member = one(2, Severity.LOW, title="reads any file", impact="it leaks", sources=("security",))
-    text = findings_section([leader], 5000, lambda name: [member] if name == leader.id else [])
+def test_a_line_of_work_is_one_entry_with_the_words_of_each_open_member(snapshot: SnapshotAssertion) -> None:
+    """The reviewers are counted, each member keeps its own words, and a closed one is left out."""
+    closed = made(3, reviewer="qa", state=FindingState.VERIFIED_FIXED, title="settled")
+    member = made(2, Severity.LOW, title="reads any file", impact="it leaks", reviewer="security", fix="check it")
+    text = findings_section([line(made(1), member, closed)], 5000)
     assert numbers(text) == [1]
     assert text.splitlines()[-2:] == snapshot
+
+
+def test_a_claim_about_a_line_of_work_is_one_try() -> None:
+    """It is recorded with every member, and made once."""
+    found = line(made(1, history=(claimed(),)), made(2, reviewer="security", history=(claimed(),)))
+    text = findings_section([found], 5000)
+    assert ", tried 1 time)" in text
+    assert text.count("    tried: ") == 1
 
 
 FIXER: dict[str, Any] = {"owner": Owner.REVIEW_FIXER, "autofix_class": AutofixClass.GATED_AUTO}
@@ -179,7 +199,7 @@ def test_what_is_not_to_be_changed_is_listed_apart() -> None:
         one(4, **{**FIXER, "autofix_class": AutofixClass.ADVISORY}),
         one(5, **FIXER, pre_existing=True),
         one(6, **{**FIXER, "owner": Owner.HUMAN}, system_breaking=True),
-        one(7, **{**FIXER, "owner": Owner.HUMAN}, ext={UNREADABLE: "no title"}),
+        one(7, **{**FIXER, "owner": Owner.HUMAN}, unreadable="no title"),
     ]
     text = fix_section(found, 9000)
     work, _, rest = text.partition(NOT_TO_BE_CHANGED)
@@ -208,7 +228,7 @@ def test_many_that_are_not_to_be_changed_are_counted() -> None:
     assert text.endswith("- and 29 more findings")
 
 
-def context(*chosen: Finding, reports: Sequence[Any] = ()) -> Context:
+def context(*chosen: Line, reports: Sequence[Any] = ()) -> Context:
     return EMPTY.apply([Set(ReviewKey.CHOSEN, [each.id for each in chosen]), Set(ReviewKey.REPORTS, [*reports])])
 
 
@@ -230,7 +250,7 @@ def test_many_that_were_not_chosen_are_counted() -> None:
 
 def test_chosen_findings_that_are_closed_by_now_are_not_replaced_by_others() -> None:
     """A fixer that has nothing left to do is told so."""
-    text = chosen_section([one(2)], context(one(1)), ["fnd_2"], 10_000)
+    text = chosen_section([one(2)], context(one(1)), [one(2).id], 10_000)
     assert text
     assert numbers(text) == []
 

@@ -34,12 +34,14 @@ def names(root: Path, tree: str) -> list[str]:
 
 
 def test_a_tree_has_what_git_would_add_and_no_file_of_awf(root: Path) -> None:
-    """Changed and new files; neither ignored ones, nor the store, nor the files that show findings."""
-    for name in ("a.txt", "new.txt", "noise.log", ".code-review/review-latest.json", "sub/.wystack/findings/f.json"):
+    """Changed and new files, in whatever directory; neither ignored ones, nor the store, nor those that awf writes."""
+    own = (".code-review/review-latest.json", ".wystack/findings/f.json", "notes/2026-01-31-changeset-0a1b2c3d.md")
+    for name in ("a.txt", "new.txt", "noise.log", "sub/.wystack/findings/f.json", "docs/code-reviews/a.py", *own):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("two\n")
     tree = TreeSnapshots(ENVIRON, root / ".awf").tree(root)
-    assert names(root, tree) == [".gitignore", "a.txt", "new.txt"]
+    looked_at = ["a.txt", "docs/code-reviews/a.py", "new.txt", "sub/.wystack/findings/f.json"]
+    assert names(root, tree) == [".gitignore", *looked_at]
     assert git(root, "show", f"{tree}:a.txt") == "two\n"
     assert TreeSnapshots(ENVIRON, root / ".awf").tree(root / "sub") == tree
 

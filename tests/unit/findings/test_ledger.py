@@ -8,276 +8,253 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.findings.strategies import TIMES, findings, ledgers, votes
+from tests.unit.findings.ledgers import (
+    AT,
+    FIRST,
+    LATER,
+    SECOND,
+    assessed,
+    changed,
+    finding,
+    ledger_of,
+    look,
+    looked,
+    seen,
+    turned,
+)
+from tests.unit.findings.strategies import TIMES, findings, ledgers
 
 from pipeline.engine.ports import JournalError
 from pipeline.errors import AwfError
+from pipeline.findings import ledger as ledger_module
 from pipeline.findings.events import (
-    DecisionMade,
-    FieldsEdited,
+    AnswerOwed,
+    Coverage,
+    Disposition,
+    FindingChanged,
     FindingRaised,
-    FixAttempted,
+    ItemOutcome,
     LedgerEvent,
-    LinkAdded,
-    LinkRemoved,
-    NotReported,
-    Pass,
-    PassRecorded,
-    ReportedAgain,
-    StateChanged,
     decode_event,
     encode_event,
 )
-from pipeline.findings.ledger import DUPLICATE_OF, EDITED, Ledger, LedgerStore, joined_to, lock_ledger
-from pipeline.findings.model import (
-    Category,
-    Confidence,
-    Decision,
-    Finding,
-    FindingId,
-    FindingState,
-    FixAttempt,
-    Link,
-    Observed,
-    PassId,
-    Severity,
-    Strength,
-    Suppression,
-)
+from pipeline.findings.ledger import Ledger, LedgerStore, lock_ledger
+from pipeline.findings.model import Actor, Change, Finding, FindingId, FindingState, PassId, ReportStatus, What
 from pipeline.journal.memory import MemoryJournal
 from pipeline.journal.sqlite import SqliteJournal
 
-AT = "2026-01-02T03:04:05Z"
-FIRST, SECOND = PassId("REV-1-aaaaaaa"), PassId("REV-2-bbbbbbb")
+ONE, TWO, THREE = (finding(number).id for number in (1, 2, 3))
 
 
 def raised(*found: Finding) -> Ledger:
-    return Ledger(FindingRaised(at=AT, finding=finding) for finding in found)
+    """A ledger in which these findings were raised."""
+    return Ledger(FindingRaised(at=AT, finding=one) for one in found)
 
 
-def seen(finding: Finding, **more: Any) -> ReportedAgain:
-    told = {"pass_id": SECOND, "observed": Observed.UNCHANGED, "strength": Strength.EXACT, **more}
-    return ReportedAgain(at=AT, id=finding.id, **told)
-
-
-def turned(finding: Finding, state: FindingState, **more: Any) -> StateChanged:
-    return StateChanged(at=AT, id=finding.id, state=state, by="user", **more)
+def numbers(ledger: Ledger) -> list[list[int]]:
+    """The numbers of the members of each line of work."""
+    return [[member.number for member in line.members] for line in ledger.lines()]
 
 
 @st.composite
-def later(draw: st.DrawFn, id: FindingId) -> LedgerEvent:
-    """Anything that may happen to a known finding."""
-    at = draw(TIMES)
-    link = Link(kind=draw(st.sampled_from(("related", DUPLICATE_OF))), to="fnd_other")
-    any_vote = st.lists(votes(), max_size=2).map(tuple)
-    events: tuple[LedgerEvent, ...] = (
-        ReportedAgain(
-            at=at, id=id, pass_id=SECOND, observed=Observed.MOVED, strength=Strength.FUZZY, votes=draw(any_vote)
-        ),
-        ReportedAgain(
-            at=at, id=id, pass_id=FIRST, observed=Observed.UPDATED, strength=Strength.EXACT, changes={"title": "new"}
-        ),
-        NotReported(at=at, id=id, pass_id=SECOND),
-        StateChanged(at=at, id=id, state=draw(st.sampled_from(FindingState)), by="user"),
-        FixAttempted(at=at, id=id, attempt=FixAttempt(by="fix", outcome="claimed")),
-        DecisionMade(at=at, id=id, decision=Decision(at=at, action="defer")),
-        LinkAdded(at=at, id=id, link=link),
-        LinkRemoved(at=at, id=id, link=link),
-        FieldsEdited(at=at, id=id, by="user", changes={"title": "as a person says"}),
+def later(draw: st.DrawFn, id: FindingId) -> FindingChanged:
+    """Anything that somebody may say about a known finding."""
+    change = Change(
+        at=draw(TIMES),
+        what=draw(st.sampled_from(What)),
+        who="ruff",
+        by=draw(st.sampled_from(Actor)),
+        state=draw(st.none() | st.sampled_from(FindingState)),
+        pass_id=draw(st.sampled_from(("", FIRST, SECOND))),
     )
-    return draw(st.sampled_from(events))
+    fields: tuple[dict[str, Any], ...] = (
+        {},
+        {"title": "new"},
+        {"fingerprints": {"new/v1": "x"}},
+        {"aliases": ["new"]},
+        {"line": id},
+    )
+    return FindingChanged(id=id, change=change, fields=draw(st.sampled_from(fields)))
 
 
-@settings(max_examples=40)
+@settings(max_examples=25, deadline=None)
 @given(findings(), st.data())
-def test_the_history_before_is_a_prefix_of_the_history_after(finding: Finding, data: st.DataObject) -> None:
-    """000-41: no event replaces, reorders or deletes a line of the history; votes and attempts only grow too."""
-    ledger = raised(finding)
-    for event in data.draw(st.lists(later(finding.id), max_size=8)):
-        before = ledger.findings[finding.id]
+def test_history_only_grows_and_a_finding_keeps_what_it_is_known_by(one: Finding, data: st.DataObject) -> None:
+    """000-41: no event replaces, reorders or deletes a line of the history; id, number and fingerprints stay."""
+    ledger = raised(one)
+    for event in data.draw(st.lists(later(one.id), max_size=6)):
+        before = ledger.findings[one.id]
         ledger.apply(event)
-        after = ledger.findings[finding.id]
-        assert after.history[: len(before.history)] == before.history
-        assert after.votes[: len(before.votes)] == before.votes
-        assert after.attempts[: len(before.attempts)] == before.attempts
+        after = ledger.findings[one.id]
+        assert after.history == (*before.history, event.change)
         assert (after.id, after.number, after.signature) == (before.id, before.number, before.signature)
-        assert (after.created_at, after.fingerprints) == (before.created_at, before.fingerprints)
+        assert (after.created_at, after.updated_at) == (before.created_at, event.change.at)
+        assert after.state is (event.change.state or before.state)
+        assert before.fingerprints.items() <= after.fingerprints.items()
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(findings(), st.data())
-def test_events_that_were_written_down_give_the_same_ledger(finding: Finding, data: st.DataObject) -> None:
-    """Law: whoever has the same lines has the same ledger, at any cut of them."""
+def test_events_that_were_written_down_give_the_same_ledger(one: Finding, data: st.DataObject) -> None:
+    """The same lines give the same ledger, read at once or in two parts."""
     events: list[LedgerEvent] = [
-        FindingRaised(at=AT, finding=finding),
-        *data.draw(st.lists(later(finding.id), max_size=6)),
+        assessed(),
+        FindingRaised(at=AT, finding=one),
+        *data.draw(st.lists(later(one.id), max_size=4)),
+        assessed(SECOND, LATER),
     ]
     whole = Ledger(events)
     read = Ledger(decode_event(encode_event(event)) for event in events)
-    cut = data.draw(st.integers(1, len(events)))
-    ahead = Ledger(events[:cut]).copy()
-    for event in events[cut:]:
-        ahead.apply(event)
-    assert whole.findings == read.findings == ahead.findings
-    assert whole.names == read.names == ahead.names
-    assert list(whole.closed_since_last_pass) == list(read.closed_since_last_pass) == list(ahead.closed_since_last_pass)
+    cut = data.draw(st.integers(0, len(events)))
+    start = Ledger(events[:cut])
+    extended = start.extended(events[cut:])
+    for other in (read, extended):
+        assert (whole.findings, whole.passes, whole.names) == (other.findings, other.passes, other.names)
+        assert (whole.length, list(whole.lines())) == (other.length, list(other.lines()))
+    assert start.length == cut, "extending a ledger changed it"
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(ledgers())
 def test_numbers_follow_the_order_of_raising_and_stay(found: list[Finding]) -> None:
-    """4.2: a number is a finding's own for good, whatever is raised after it."""
+    """A number belongs to one finding for good, whatever is raised after it."""
     ledger = Ledger()
-    for count, finding in enumerate(found, 1):
-        ledger.apply(FindingRaised(at=AT, finding=finding))
-        numbers = [ledger.findings[known.id].number for known in found[:count]]
-        assert numbers == list(range(1, count + 1))
+    for count, one in enumerate(found, 1):
+        ledger.apply(FindingRaised(at=AT, finding=one))
+        assert [ledger.findings[known.id].number for known in found[:count]] == list(range(1, count + 1))
+        assert ledger.by_number(count) == ledger.findings[one.id]
 
 
-@settings(max_examples=25)
-@given(findings(), votes())
-def test_a_finding_raised_twice_is_one(finding: Finding, vote: Any) -> None:
-    """000-23: same signature, same id, updated in place with a line in its history: in either order one finding."""
-    other = replace(finding, votes=(vote,), pass_id=SECOND, title="another wording")
-    ledger = raised(finding, other)
+def test_a_finding_raised_twice_is_one() -> None:
+    """000-23: two processes that raise the same finding at once leave one, with both in its history."""
+    ledger = raised(finding(1), finding(1, pass_id=SECOND, title="another wording"), finding(2))
+    (known, other) = ledger.findings.values()
+    assert (known.number, known.title, other.number) == (1, "Defect 1", 2)
+    assert [change.what for change in known.history] == [What.RAISED, What.SEEN]
+
+
+def test_a_finding_reported_again_is_updated_in_place() -> None:
+    """000-23, 000-24: the same id and number, the pass that saw it last, and one more line of its history."""
+    ledger = ledger_of(finding(1))
+    ledger.apply(replace(seen(1), fields={"pass_id": SECOND, "impact": "worse than told"}))
     (known,) = ledger.findings.values()
-    assert (known.number, known.title, known.votes) == (1, finding.title, (*finding.votes, vote))
-    assert [change.what for change in known.history[-2:]] == ["raised", "seen"]
-    assert known.history[-1].pass_id == SECOND
-    swapped = raised(other, finding).findings[finding.id]
-    assert (swapped.number, set(swapped.votes)) == (1, {*finding.votes, vote})
+    assert (known.id, known.number, known.pass_id, known.impact) == (ONE, 1, SECOND, "worse than told")
+    assert [(change.what, change.pass_id) for change in known.history] == [(What.RAISED, FIRST), (What.SEEN, SECOND)]
+    assert known.updated_at == LATER
 
 
-@settings(max_examples=25)
-@given(findings())
-def test_a_finding_reported_again_is_updated_in_place(finding: Finding) -> None:
-    """000-23, 000-24: the same id, the pass that saw it last, a line more, and no more absences."""
-    ledger = raised(finding)
-    ledger.apply(NotReported(at=AT, id=finding.id, pass_id=FIRST))
-    assert ledger.findings[finding.id].absent_passes == finding.absent_passes + 1
-    ledger.apply(seen(finding, changes={"impact": "worse than told"}))
-    (known,) = ledger.findings.values()
-    assert (known.pass_id, known.impact, known.absent_passes) == (SECOND, "worse than told", 0)
-    assert [change.what for change in known.history[-3:]] == ["raised", "absent", "seen"]
+def test_a_finding_is_found_by_every_name_it_has() -> None:
+    """By its id, the beginning of it, its number, its signature and every alias that it ever had."""
+    ledger = raised(finding(1, id="fnd_0badcafe", line="fnd_0badcafe", aliases=("CVE-1",)))
+    renamed = turned(1, FindingState.OPEN).change
+    ledger.apply(FindingChanged(id=FindingId("fnd_0badcafe"), change=renamed, fields={"aliases": ["CVE-2"]}))
+    for name in ("fnd_0badcafe", "fnd_0bad", "0badc", "1", "#1", finding(1).signature, "CVE-1", "CVE-2"):
+        known = ledger.find(name)
+        assert known is not None, name
+    assert [ledger.find(name) for name in ("#2", "2", "0", "nobody")] == [None] * 4
 
 
-@settings(max_examples=25)
-@given(findings())
-def test_a_field_that_a_person_edited_wins_over_later_passes(finding: Finding) -> None:
-    """4.3: human-edited fields win; the others are still told anew."""
-    ledger = raised(finding)
-    ledger.apply(FieldsEdited(at=AT, id=finding.id, by="user", changes={"title": "as a person says"}))
-    ledger.apply(seen(finding, changes={"title": "as a reviewer says", "impact": "new"}))
-    known = ledger.findings[finding.id]
-    assert (known.title, known.impact) == ("as a person says", "new")
-    assert known.ext[EDITED] == ["title"]
+def test_an_ambiguous_beginning_names_no_finding() -> None:
+    """The beginning of two ids is that of neither."""
+    assert raised(finding(1), finding(2)).find("fnd_000000") is None
 
 
-@settings(max_examples=25)
-@given(findings())
-def test_unknown_keys_that_a_person_wrote_are_kept(finding: Finding) -> None:
-    """3.3: unknown keys survive, and are no field that a pass may not tell anew."""
-    ledger = raised(finding)
-    ledger.apply(FieldsEdited(at=AT, id=finding.id, by="user", changes={"ext": {"verdict": {"x_note": 1}}}))
-    known = ledger.findings[finding.id]
-    assert known.ext == {**finding.ext, "verdict": {"x_note": 1}}
+def test_findings_of_one_line_of_work_are_under_its_number() -> None:
+    """A line has the number of the finding that it began with; one that joins it keeps its own."""
+    ledger = raised(finding(1), finding(2, line=ONE, reviewer="security"), finding(3))
+    assert numbers(ledger) == [[1, 2], [3]]
+    assert [ledger.line(id).number for id in (ONE, TWO, THREE)] == [1, 1, 3]
+    assert ledger.findings[TWO].number == 2
 
 
-@settings(max_examples=25)
-@given(findings(), findings())
-def test_a_merge_is_shown_with_its_target_and_can_be_undone(one: Finding, other: Finding) -> None:
-    """4.5: merges stay reversible: a link that is taken back leaves two findings, and both in the history."""
-    if one.id == other.id:
-        return
-    plain = [replace(finding, links=()) for finding in (one, other)]
-    ledger = raised(*plain)
-    link = Link(kind=DUPLICATE_OF, to=one.id)
-    ledger.apply(LinkAdded(at=AT, id=other.id, link=link))
-    assert [finding.id for finding in ledger] == [one.id]
-    assert joined_to(ledger.findings[other.id]) == one.id
-    ledger.apply(LinkRemoved(at=AT, id=other.id, link=replace(link, note="they are two")))
-    assert [finding.id for finding in ledger] == [one.id, other.id]
-    assert [change.what for change in ledger.findings[other.id].history[-2:]] == ["linked", "unlinked"]
+def test_a_finding_can_join_a_line_of_work_and_leave_it_again() -> None:
+    """Joining and leaving are changes of the finding itself; the others stay, and both are in its history."""
+    ledger = raised(finding(1), finding(2))
+    ledger.apply(changed(2, What.JOINED, fields={"line": ONE}))
+    assert numbers(ledger) == [[1, 2]]
+    apart = ledger.extended([changed(2, What.JOINED, fields={"line": TWO})])
+    assert (numbers(apart), numbers(ledger)) == ([[1], [2]], [[1, 2]])
+    assert [change.what for change in apart.findings[TWO].history] == [What.RAISED, What.JOINED, What.JOINED]
 
 
-@settings(max_examples=25)
-@given(findings())
-def test_a_finding_is_found_by_every_name_it_has(finding: Finding) -> None:
-    """3.1: its id, the beginning of it, its number, its signature and every alias it was ever given."""
-    ledger = raised(replace(finding, aliases=("CVE-1",)))
-    names = [finding.id, finding.id[:8], finding.id.removeprefix("fnd_"), "1", "#1", finding.signature, "CVE-1"]
-    assert {found.id if (found := ledger.find(name)) else None for name in names if not name.isdecimal()} == {
-        finding.id
-    }
-    assert ledger.find("2") is None
-    assert ledger.find("nobody") is None
+@pytest.mark.parametrize("merged_first", [True, False])
+def test_a_finding_raised_into_a_line_while_that_is_merged_goes_with_it(*, merged_first: bool) -> None:
+    """Two processes do both at once, in either order: no finding is left in a line that nobody is shown."""
+    merged, into = changed(1, What.JOINED, fields={"line": TWO}), FindingRaised(at=AT, finding=finding(3, line=ONE))
+    ledger = raised(finding(1), finding(2)).extended([merged, into] if merged_first else [into, merged])
+    assert [(line.number, {one.id for one in line.members}) for line in ledger.lines()] == [(2, {ONE, TWO, THREE})]
+    assert {one.line for one in ledger.findings.values()} == {TWO}
 
 
-def test_a_dismissal_holds_its_reason_until_it_is_taken_back() -> None:
-    """000-46: the reason of a dismissal stands with it, and goes when the finding is open again."""
-    finding = _plain()
-    ledger = raised(finding)
-    why = Suppression(reason="by design", by="user")
-    ledger.apply(turned(finding, FindingState.WONT_FIX, suppression=why))
-    assert ledger.findings[finding.id].suppression == why
-    ledger.apply(turned(finding, FindingState.REOPENED, suppression=why))
-    assert ledger.findings[finding.id].suppression is None
+def test_only_lines_with_an_open_member_are_open() -> None:
+    """A line of work is open while one of its findings is; a claimed fix is not closed."""
+    ledger = raised(finding(1), finding(2, line=ONE), finding(3))
+    ledger.apply(turned(1, FindingState.VERIFIED_FIXED))
+    ledger.apply(turned(3, FindingState.FIX_CLAIMED))
+    assert [line.number for line in ledger_module.open_lines(ledger)] == [1, 3]
+    ledger.apply(turned(2, FindingState.WONT_FIX))
+    assert [line.number for line in ledger_module.open_lines(ledger)] == [3]
 
 
-def test_findings_closed_since_the_last_pass_are_known_until_the_next() -> None:
-    """001-13: a fresh verdict file has what counts; what is said of it afterwards stays in it until the next pass."""
-    finding = _plain()
+def test_an_answer_is_owed_until_its_reviewer_gives_one_that_can_be_read() -> None:
+    """Another reviewer's answer pays nothing, and neither does one of the same reviewer that cannot be read."""
+    ledger = Ledger([AnswerOwed(at=AT, look=look("security", ReportStatus.MISSING))])
+    ledger.apply(assessed(coverage=looked("correctness")))
+    assert set(ledger.owed) == {"security"}
+    ledger.apply(assessed(coverage=Coverage(looks=(look("security", ReportStatus.MALFORMED),))))
+    assert ledger.owed["security"].status is ReportStatus.MALFORMED
+    ledger.apply(assessed(SECOND, coverage=looked("security")))
+    assert ledger.owed == {}
+
+
+def test_a_file_that_could_not_be_read_is_owed_until_it_is_imported() -> None:
+    """It may not have named its reviewer, and is then owed under its own name."""
+    ledger = Ledger([AnswerOwed(at=AT, look=look("report.json", ReportStatus.MALFORMED, file="report.json"))])
+    ledger.apply(assessed(coverage=Coverage(looks=(look("lint", file="other.json"),))))
+    assert set(ledger.owed) == {"report.json"}
+    ledger.apply(assessed(SECOND, coverage=Coverage(looks=(look("lint", file="report.json"),))))
+    assert ledger.owed == {}
+
+
+def test_a_rejection_holds_until_its_reviewer_answers_again() -> None:
+    """Neither another reviewer's answer nor one that cannot be read takes it back."""
+    ledger = Ledger([assessed(coverage=Coverage(looks=(look("security", verdict="BLOCK"),)))])
+    for other in (look("correctness"), look("security", ReportStatus.MALFORMED)):
+        ledger.apply(assessed(SECOND, coverage=Coverage(looks=(other,))))
+        assert set(ledger.rejections) == {"security"}
+    ledger.apply(assessed(PassId("REV-3-c"), coverage=Coverage(looks=(look("security", verdict="SHIP"),))))
+    assert ledger.rejections == {}
+
+
+def test_the_last_round_of_a_run_is_all_its_passes() -> None:
+    """The reviews of a round that came one after the other are last together, with all that the gate hid in them."""
+    hidden = ItemOutcome(input_id="a#1", disposition=Disposition.FILTERED, reason="its confidence is too low")
+    kept = ItemOutcome(input_id="a#2", disposition=Disposition.SURVIVING, reason="kept")
     ledger = Ledger(
-        [PassRecorded(at=AT, assessment=Pass(id=FIRST, started_at=AT)), FindingRaised(at=AT, finding=finding)]
+        assessed(PassId(name), run=run, round=number, entries=(hidden, kept))
+        for name, run, number in (("a", "r", 1), ("b", "r", 2), ("c", "r", 2), ("d", "", 1))
     )
-    ledger.apply(turned(finding, FindingState.FIX_CLAIMED))
-    assert list(ledger.closed_since_last_pass) == [finding.id]
-    ledger.apply(turned(finding, FindingState.REOPENED))
-    assert not ledger.closed_since_last_pass
-    ledger.apply(turned(finding, FindingState.WONT_FIX, pass_id=FIRST))
-    assert not ledger.closed_since_last_pass, "a pass's own changes do not count as later ones"
-    ledger.apply(turned(finding, FindingState.OPEN))
-    ledger.apply(turned(finding, FindingState.WONT_FIX))
-    ledger.apply(PassRecorded(at=AT, assessment=Pass(id=SECOND, started_at=AT)))
-    assert not ledger.closed_since_last_pass
+    assert [passed.id for passed in ledger_module.last_passes(ledger, "r")] == ["b", "c"]
+    assert [passed.id for passed in ledger_module.last_passes(ledger)] == ["d"]
+    assert [(passed.id, item) for passed, item in ledger_module.hidden_items(ledger, "r")] == [
+        ("b", hidden),
+        ("c", hidden),
+    ]
 
 
-@pytest.mark.parametrize(
-    ("links", "leader"), [([(0, 1), (1, 0)], 1), ([(0, 1), (1, 2), (2, 1)], 2), ([(0, 1), (1, 2)], 2), ([], 0)]
-)
-def test_the_leader_is_the_finding_at_the_end_of_the_links(links: list[tuple[int, int]], leader: int) -> None:
-    """Links in a circle, as two processes can make them, end too."""
-    ids = [FindingId(f"fnd_{number}") for number in range(3)]
-    ledger = raised(*(replace(_plain(), id=id, signature=id) for id in ids))
-    for one, to in links:
-        ledger.apply(LinkAdded(at=AT, id=ids[one], link=Link(kind=DUPLICATE_OF, to=ids[to])))
-    assert ledger.leader(ids[0]) == ids[leader]
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        NotReported(at=AT, id=FindingId("fnd_none"), pass_id=FIRST),
-        StateChanged(at=AT, id=FindingId("fnd_none"), state=FindingState.OPEN, by="user"),
-    ],
-)
-def test_an_event_about_an_unknown_finding_is_an_error(event: LedgerEvent) -> None:
+def test_an_event_about_an_unknown_finding_is_an_error() -> None:
     """A ledger with a missing event is not read past it; the error names the finding."""
-    with pytest.raises(AwfError, match="fnd_none"):
-        Ledger([event])
-
-
-def recorded(name: str) -> PassRecorded:
-    return PassRecorded(at=AT, assessment=Pass(id=PassId(name), started_at=AT))
+    with pytest.raises(AwfError, match=ONE):
+        Ledger([turned(1, FindingState.OPEN)])
 
 
 def test_a_ledger_store_reads_what_another_process_wrote() -> None:
-    """Two stores on one journal have the same ledger; unchanged, it is not read again."""
+    """Two stores of one journal have the same ledger; what was read is not read again."""
     journal = MemoryJournal()
     mine, theirs = LedgerStore(journal), LedgerStore(journal)
-    mine.append([recorded("one")])
+    mine.append([assessed(PassId("one"))])
     assert list(mine.ledger().passes) == ["one"]
-    theirs.append([recorded("two"), recorded("three")])
+    theirs.append([assessed(PassId("two")), assessed(PassId("three"))])
     assert list(mine.ledger().passes) == list(theirs.ledger().passes) == ["one", "two", "three"]
     assert mine.ledger() is mine.ledger()
 
@@ -289,11 +266,18 @@ def test_appending_nothing_creates_no_store(tmp_path: Path) -> None:
     assert not store.exists()
 
 
-@pytest.mark.parametrize("line", ['{"kind":"unheard of","at":"t"}', "no JSON"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "no JSON",
+        '{"kind":"unheard of","at":"t"}',
+        '{"kind":"changed","id":"fnd_00000001","change":{"at":"t","what":"ruling","who":"a","by":"user"},"fields":{"x":1}}',
+    ],
+)
 def test_an_unreadable_ledger_line_is_an_error_with_its_number(line: str) -> None:
-    """The ledger of a newer version is not read in part: findings would be lost silently."""
+    """The ledger of another version is not read in part: findings would be lost silently."""
     journal = MemoryJournal()
-    LedgerStore(journal).append([recorded("one")])
+    LedgerStore(journal).append([FindingRaised(at=AT, finding=finding(1))])
     journal.append_ledger([line])
     with pytest.raises(JournalError, match="line 2 "):
         LedgerStore(journal).ledger()
@@ -316,17 +300,3 @@ def test_only_one_command_at_a_time_holds_the_ledger_lock(tmp_path: Path) -> Non
         order.append("first")
     other.join(10)
     assert order == ["first", "second"]
-
-
-def _plain() -> Finding:
-    return Finding(
-        id=FindingId("fnd_0badcafe"),
-        signature="sha256:0badcafe",
-        title="A title",
-        category=Category.BUG,
-        severity=Severity.HIGH,
-        confidence=Confidence(value=75),
-        pass_id=FIRST,
-        created_at=AT,
-        updated_at=AT,
-    )

@@ -3,7 +3,8 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -55,23 +56,6 @@ def test_lines_are_followed_into_the_working_tree(root: Path) -> None:
     assert (found.path("src/a.py"), found.line("src/a.py", 7)) == ("src/b.py", 8)
 
 
-@pytest.mark.parametrize(("rewritten", "now"), [(8, "lib/src/a.py"), (15, "test/resources/a.py")])
-def test_a_file_that_moved_is_not_taken_for_a_copy_of_it_in_the_tests(root: Path, rewritten: int, now: str) -> None:
-    """Git takes the more similar one; the nearer one is taken if it has at least half as much in common."""
-    lines = [f"the text of line {number}" for number in range(20)]
-    (root / "src" / "a.py").write_text("\n".join(lines) + "\n")
-    head = commit(root)
-    for path, start in (("lib/src/a.py", rewritten), ("test/resources/a.py", 0)):
-        (root / path).parent.mkdir(parents=True)
-        (root / path).write_text("\n".join([*(f"new {number}" for number in range(start)), *lines[start:]]) + "\n")
-    git(root, "rm", "--quiet", "src/a.py")
-    found = GitHistory(root, ENVIRONMENT).changes(head, commit(root))
-    assert found is not None
-    assert (found.path("src/a.py"), found.line("src/a.py", 18)) == (now, 18)
-    other = {"lib/src/a.py": "test/resources/a.py", "test/resources/a.py": "lib/src/a.py"}[now]
-    assert (found.origin(now), found.origin(other)) == ("src/a.py", "")
-
-
 def test_a_rename_is_followed_whatever_a_person_configured_and_whatever_it_is_called(root: Path) -> None:
     """Neither a setting nor a letter beyond ASCII hides where a file went."""
     head = git(root, "rev-parse", "HEAD")
@@ -107,13 +91,14 @@ def test_an_unreachable_or_invalid_commit_has_no_changes(root: Path, commit: str
 
 
 def test_two_commits_can_be_compared(root: Path) -> None:
-    """What a fix wrote is the difference of the commits around it."""
-    before = git(root, "rev-parse", "HEAD")
-    (root / "src" / "new.py").write_text("x\n")
+    """A later commit is compared instead of the files as they are, whatever has happened to them since."""
+    before, path = git(root, "rev-parse", "HEAD"), root / "src" / "a.py"
+    path.write_text(f"first\n{path.read_text()}")
     after = commit(root)
+    path.write_text("overwritten\n")
     found = GitHistory(root, ENVIRONMENT).changes(before, after)
     assert found is not None
-    assert list(found.written()) == [("src/new.py", 1)]
+    assert found.line("src/a.py", 7) == 8
 
 
 def test_a_file_named_like_a_commit_is_not_a_commit(root: Path) -> None:
@@ -175,11 +160,13 @@ def test_without_git_there_is_no_history(tmp_path: Path) -> None:
     assert GitHistory(tmp_path / "missing", ENVIRONMENT).changes("f" * 40) is None
 
 
-class Recorded:
+@dataclass(frozen=True, slots=True)
+class Recorded(GitHistory):
     """A history that keeps what it is asked."""
 
-    def __init__(self) -> None:
-        self.asked: list[str] = []
+    root: Path = Path()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
 
     def changes(self, old: str, new: str = "", keep: Collection[str] | None = None) -> LineMap | None:
         del keep
@@ -187,12 +174,13 @@ class Recorded:
         return None if old == "gone" else LineMap()
 
 
-def test_each_commit_is_asked_about_once_and_the_newest_first() -> None:
+def test_each_commit_is_asked_about_once_and_the_newest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Passes of one commit share its map; one that is unreachable, unknown or too old has none."""
+    monkeypatch.setattr("pipeline.findings.linemap.MAX_COMMITS", 2)
     heads = {"a": "old", "b": "gone", "c": "", "d": "new", "e": "new"}
     ledger = Ledger(PassRecorded(at=FIRST, assessment=assessment(id, head=head)) for id, head in heads.items())
     history = Recorded()
-    assert line_maps(ledger, history, newest=2).keys() == {"d", "e"}
+    assert line_maps(ledger, history).keys() == {"d", "e"}
     assert history.asked == ["new", "gone"]
 
 

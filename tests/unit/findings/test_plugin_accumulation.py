@@ -8,7 +8,7 @@ from pipeline.engine.context import Context, Operation
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
 from pipeline.engine.records import RunCreated
 from pipeline.engine.state import replay
-from pipeline.findings.plugin import ReviewKey, count_reports, last_verdict, report_operations, stall_reason
+from pipeline.findings.keys import ReviewKey, count_reports, last_verdict, report_operations, stall_reason
 from pipeline.summary.render import render
 from pipeline.summary.report_index import ReportIndex
 
@@ -47,18 +47,11 @@ def machine(**script: list[Answer]) -> Machine:
     def contribute(stage: str, outcome: Outcome) -> list[Operation]:
         found = run.state.workflow.stage(stage)
         visit = run.state.visits.get(stage, 0) + 1
-        context = run.state.context.apply(run_operations(run, stage, outcome))
-        return list(report_operations(stage=found, visit=visit, outcome=outcome, context=context, at=0.0))
+        return list(report_operations(found, visit, outcome, run.state.context, at=0.0))
 
     run.contribute = contribute
     run.functions = {"findings": count_reports, "verdict": last_verdict, "stalled": stall_reason}
     return run
-
-
-def run_operations(run: Machine, stage: str, outcome: Outcome) -> list[Operation]:
-    from pipeline.engine.outcome import stage_operations  # noqa: PLC0415 - only what a stage itself leaves
-
-    return list(stage_operations(run.state.workflow.stage(stage), outcome))
 
 
 def outstanding(run: Machine) -> list[tuple[str, int]]:
@@ -76,7 +69,7 @@ def broken(text: str) -> Outcome:
 
 def summary_of(context: Context, findings_path: str) -> str:
     """What an agent is told, in nine thousand characters."""
-    groups = ReportIndex().groups(context)
+    groups = ReportIndex("review.findings").groups(context)
     return render(context, groups, goal="g", workflow="W", past=(), budget=9000, findings_path=findings_path)
 
 
@@ -155,18 +148,18 @@ def expected(path: list[str], statuses: dict[str, list[Status]]) -> list[tuple[s
 histories = st.lists(st.sampled_from([FAIL, PARTIAL, SUCCESS]), min_size=1, max_size=14)
 
 
-@given(st.fixed_dictionaries(dict.fromkeys(FINDERS, histories)), st.integers(0, 100))
-@settings(max_examples=40, deadline=None)
+@given(st.fixed_dictionaries(dict.fromkeys(FINDERS, histories)), st.integers(0, 50))
+@settings(max_examples=15, deadline=None)
 def test_the_findings_are_right_before_and_after_a_resume_at_any_point(
     statuses: dict[str, list[Status]], cut: int
 ) -> None:
-    """Whatever passes and fails, a hundred steps of the loop leave what the model says, resumed or not."""
+    """Whatever passes and fails, fifty steps of the loop leave what the model says, resumed or not."""
     script: dict[str, list[Answer]] = {name: list(given) for name, given in statuses.items()}
-    whole = machine(**script).run(steps=100)
+    whole = machine(**script).run(steps=50)
     first = machine(**script).run(steps=cut)
     assert outstanding(first) == expected(first.path, statuses)
     resumed = machine(**script)
     resumed.records, resumed.state, resumed.path = list(first.records), replay(first.records), list(first.path)
-    resumed.run(steps=100 - cut)
+    resumed.run(steps=50 - cut)
     assert (resumed.path, outstanding(resumed)) == (whole.path, outstanding(whole))
     assert outstanding(whole) == expected(whole.path, statuses)

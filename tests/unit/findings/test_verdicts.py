@@ -1,4 +1,4 @@
-"""The verdict of each rule as a whole table; an incomplete pass never passes."""
+"""The verdict of each rule as a whole table; nothing passes that was not looked at."""
 
 from itertools import product
 from typing import Any
@@ -6,95 +6,69 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.findings.ledgers import finding, look, looked
 from tests.unit.findings.strategies import findings
 
-from pipeline.engine.outcome import Status
-from pipeline.findings.events import Coverage, ReviewerVerdict
-from pipeline.findings.model import (
-    AutofixClass,
-    Category,
-    Confidence,
-    Finding,
-    FindingId,
-    FindingState,
-    Gate,
-    GateDecision,
-    PassId,
-    ReportStatus,
-    Severity,
-)
-from pipeline.findings.verdicts import Readiness, Shipping, Verdict, file_verdict, stage_status, verdicts
+from pipeline.findings import verdicts
+from pipeline.findings.events import Coverage
+from pipeline.findings.model import AutofixClass, Category, Finding, FindingState, Gate, ReportStatus, Severity
+from pipeline.findings.verdicts import Readiness, Shipping, Verdict
 
-COUNTING = (FindingState.OPEN, FindingState.REOPENED, FindingState.UNCERTAIN)
-SETTLED = (FindingState.VERIFIED_FIXED, FindingState.FALSE_POSITIVE, FindingState.WONT_FIX)
+ANSWERED = looked("a")
+CLOSED = (FindingState.VERIFIED_FIXED, FindingState.FALSE_POSITIVE, FindingState.WONT_FIX)
 
 
 def one(severity: Severity = Severity.HIGH, state: FindingState = FindingState.OPEN, **more: Any) -> Finding:
     must = severity.rank <= Severity.HIGH.rank
-    values: dict[str, Any] = {
-        "id": FindingId("fnd_1"),
-        "signature": "s",
-        "title": "t",
-        "category": Category.BUG,
-        "severity": severity,
-        "confidence": Confidence(value=75),
-        "pass_id": PassId("p"),
-        "created_at": "",
-        "updated_at": "",
-        "state": state,
-        "gate": GateDecision(value=Gate.MUST if must else Gate.SUGGEST),
-    }
-    return Finding(**values | more)
+    return finding(severity=severity, state=state, **{"gate": Gate.MUST if must else Gate.SUGGEST, **more})
 
 
-def expected(*, critical: bool, breaking: bool, high: bool) -> Verdict:
-    """The table of a verdict file, in words."""
-    if critical:
-        return Verdict.ABORT if breaking else Verdict.FAIL
-    return Verdict.WARN if high else Verdict.PASS
+def shipping(found: list[Finding], coverage: Coverage = ANSWERED, *, whole: bool = True) -> Shipping:
+    return verdicts.shipping(found, coverage, whole=whole)
 
 
 @pytest.mark.parametrize("state", FindingState)
 @pytest.mark.parametrize(("critical", "breaking", "high"), list(product((True, False), repeat=3)))
 def test_the_table_of_verdicts(*, state: FindingState, critical: bool, breaking: bool, high: bool) -> None:
-    """Every combination in every state: a claimed fix counts as a fix in the file, and not after verification."""
+    """Every combination in every state: a claimed fix is not closed, and what is uncertain blocks."""
     found = [one(Severity.LOW, state)]
     found += [one(Severity.CRITICAL, state, system_breaking=breaking)] if critical else []
     found += [one(Severity.HIGH, state, system_breaking=breaking)] if high else []
-    said, table = verdicts(found), expected(critical=critical, breaking=breaking, high=high)
-    assert said.verdict is (table if state in COUNTING else Verdict.PASS)
-    assert said.after_verification is (Verdict.PASS if state in SETTLED else table)
+    if state in CLOSED:
+        expected = Verdict.PASS
+    elif critical:
+        expected = Verdict.ABORT if breaking else Verdict.FAIL
+    elif state is FindingState.UNCERTAIN:
+        expected = Verdict.FAIL
+    else:
+        expected = Verdict.WARN if high else Verdict.PASS
+    assert verdicts.verdict(found, ANSWERED) is expected
 
 
-@pytest.mark.parametrize("state", SETTLED)
+@pytest.mark.parametrize("state", CLOSED)
 def test_closed_findings_do_not_count(state: FindingState) -> None:
-    """They are in no verdict and no count."""
-    said = verdicts([one(Severity.CRITICAL, state)])
-    assert (said.shipping, said.readiness) == (Shipping.SHIP, Readiness.READY)
-    assert set(said.summary.values()) == {0}
+    """They are in no verdict."""
+    found = [one(Severity.CRITICAL, state)]
+    assert shipping(found) is Shipping.SHIP
+    assert verdicts.readiness(found, ANSWERED) is Readiness.READY
 
 
-def test_a_claimed_fix_passes_in_the_file_and_nowhere_else() -> None:
-    """A claim alone ships nothing and makes nothing ready."""
-    said = verdicts([one(Severity.CRITICAL, FindingState.FIX_CLAIMED)])
-    assert (said.verdict, said.after_verification) == (Verdict.PASS, Verdict.FAIL)
-    assert (said.verdict, said.after_verification) == (Verdict.PASS, Verdict.FAIL)
-    assert (said.shipping, said.readiness) == (Shipping.BLOCK_ON_MUSTS, Readiness.NOT_READY)
-    assert said.summary["blocker"] == 0
+def test_a_claimed_fix_ships_nothing_and_makes_nothing_ready() -> None:
+    """It counts as long as nobody has verified it."""
+    found = [one(Severity.CRITICAL, FindingState.FIX_CLAIMED)]
+    assert verdicts.verdict(found, ANSWERED) is Verdict.FAIL
+    assert shipping(found) is Shipping.BLOCK_ON_MUSTS
+    assert verdicts.readiness(found, ANSWERED) is Readiness.NOT_READY
 
 
-def test_the_summary_counts_what_is_active_by_severity() -> None:
-    """Open, reopened and uncertain findings, under the names of the file."""
-    found = [
-        one(severity, state)
-        for severity in Severity
-        for state in (FindingState.OPEN, FindingState.REOPENED, FindingState.WONT_FIX)
-    ]
-    assert verdicts(found).summary == {"blocker": 2, "high": 2, "medium": 2, "low": 2, "info": 2}
+def test_the_summary_counts_by_severity() -> None:
+    """Under the names of a verdict file, each of them present."""
+    found = [one(Severity.CRITICAL), one(Severity.CRITICAL), one(Severity.LOW)]
+    assert verdicts.summary(found) == {"blocker": 2, "high": 0, "medium": 0, "low": 1, "info": 0}
 
 
 @pytest.mark.parametrize(
-    ("found", "said", "shipping"),
+    ("found", "said", "expected"),
     [
         ([], [], Shipping.SHIP),
         ([one(Severity.MEDIUM)], [], Shipping.SHIP),
@@ -105,24 +79,37 @@ def test_the_summary_counts_what_is_active_by_severity() -> None:
     ],
 )
 def test_a_pass_ships_without_musts_and_without_a_reviewer_who_blocks(
-    found: list[Finding], said: list[str], shipping: Shipping
+    found: list[Finding], said: list[str], expected: Shipping
 ) -> None:
-    """A suggestion never blocks."""
-    told = [ReviewerVerdict(reviewer=f"r{number}", verdict=word) for number, word in enumerate(said)]
-    assert verdicts(found, said=told).shipping is shipping
+    """000-17: a suggestion never blocks."""
+    looks = (look("a"), *(look(f"r{number}", verdict=word) for number, word in enumerate(said)))
+    assert shipping(found, Coverage(looks=looks)) is expected
 
 
-def test_the_gate_decides_and_not_the_severity() -> None:
-    """A must of low severity blocks and fails; a critical suggestion does neither."""
-    low = one(Severity.LOW, gate=GateDecision(value=Gate.MUST, by="user"))
-    grave = one(Severity.CRITICAL, gate=GateDecision(value=Gate.SUGGEST, by="user"))
-    assert (verdicts([low]).shipping, stage_status([low])) == (Shipping.BLOCK_ON_MUSTS, Status.FAIL)
-    assert (verdicts([grave]).shipping, stage_status([grave])) == (Shipping.SHIP, Status.PARTIAL_SUCCESS)
-    assert verdicts([low]).verdict is Verdict.PASS
+def test_what_was_not_looked_at_as_a_whole_does_not_ship() -> None:
+    """Whatever the verdict on what was found."""
+    assert verdicts.verdict([], ANSWERED) is Verdict.PASS
+    assert shipping([], whole=False) is Shipping.BLOCK_ON_REJECTION
 
 
 @pytest.mark.parametrize(
-    ("found", "applied", "readiness"),
+    ("severity", "gate", "expected"),
+    [
+        (Severity.LOW, Gate.MUST, (Shipping.BLOCK_ON_MUSTS, Verdict.PASS, True)),
+        (Severity.CRITICAL, Gate.SUGGEST, (Shipping.BLOCK_ON_REJECTION, Verdict.FAIL, True)),
+        (Severity.HIGH, Gate.SUGGEST, (Shipping.SHIP, Verdict.WARN, False)),
+    ],
+)
+def test_neither_a_must_nor_a_critical_finding_ships(
+    severity: Severity, gate: Gate, expected: tuple[Shipping, Verdict, bool]
+) -> None:
+    """The gate and the severity are independent, and each of them can block."""
+    found = one(severity, gate=gate)
+    assert (shipping([found]), verdicts.verdict([found], ANSWERED), verdicts.blocks(found)) == expected
+
+
+@pytest.mark.parametrize(
+    ("found", "fixed", "expected"),
     [
         ([], False, Readiness.READY),
         ([], True, Readiness.WITH_FIXES),
@@ -130,60 +117,58 @@ def test_the_gate_decides_and_not_the_severity() -> None:
         ([one(Severity.LOW, autofix_class=AutofixClass.ADVISORY)], False, Readiness.READY),
         ([one(Severity.HIGH)], False, Readiness.WITH_FIXES),
         ([one(Severity.CRITICAL)], False, Readiness.NOT_READY),
+        ([one(Severity.LOW, FindingState.UNCERTAIN)], False, Readiness.NOT_READY),
         ([one(Severity.LOW, category=Category.REQUIREMENT)], False, Readiness.NOT_READY),
     ],
 )
-def test_the_table_of_readiness(*, found: list[Finding], applied: bool, readiness: Readiness) -> None:
+def test_the_table_of_readiness(*, found: list[Finding], fixed: bool, expected: Readiness) -> None:
     """A critical finding or an unmet requirement is not ready; fixes to make, or made, need another look."""
-    assert verdicts(found, fixes_applied=applied).readiness is readiness
-
-
-@pytest.mark.parametrize(
-    ("found", "status"),
-    [([], Status.SUCCESS), ([one(Severity.LOW)], Status.PARTIAL_SUCCESS), ([one(), one(Severity.LOW)], Status.FAIL)],
-)
-def test_the_status_of_a_stage(found: list[Finding], status: Status) -> None:
-    """It fails with a must, partly succeeds with suggestions, and succeeds with nothing."""
-    assert stage_status(found) is status
+    assert verdicts.readiness(found, ANSWERED, fixed=fixed) is expected
 
 
 def test_findings_from_before_the_change_do_not_count() -> None:
     """They are in no verdict."""
-    said = verdicts([one(Severity.CRITICAL, pre_existing=True, system_breaking=True)])
-    assert (said.verdict, said.shipping, said.readiness) == (Verdict.PASS, Shipping.SHIP, Readiness.READY)
+    found = [one(Severity.CRITICAL, pre_existing=True, system_breaking=True)]
+    assert verdicts.verdict(found, ANSWERED) is Verdict.PASS
+    assert shipping(found) is Shipping.SHIP
+    assert verdicts.readiness(found, ANSWERED) is Readiness.READY
 
 
-@pytest.mark.parametrize("status", [ReportStatus.MISSING, ReportStatus.MALFORMED])
-def test_an_incomplete_pass_never_passes(status: ReportStatus) -> None:
-    """With a reviewer missing or unreadable, no rule passes, whatever was found."""
-    coverage = Coverage(reviewers={"qa": ReportStatus.EMPTY, "security": status})
-    said = verdicts([], coverage)
-    assert not said.complete
-    assert said.verdict is not Verdict.PASS
-    assert said.after_verification is not Verdict.PASS
-    assert said.shipping is not Shipping.SHIP
-    assert said.readiness is Readiness.NOT_READY
+INCOMPLETE = (
+    Coverage(),
+    *(
+        Coverage(looks=(look("qa", ReportStatus.EMPTY), look("security", status)))
+        for status in ReportStatus
+        if not status.answered
+    ),
+)
 
 
-@settings(max_examples=40)
-@given(st.lists(findings(), max_size=4))
-def test_gaps_never_make_a_verdict_better(found: list[Finding]) -> None:
-    """An incomplete pass is at most as good as the same pass when complete."""
-    whole = verdicts(found, Coverage(reviewers={"a": ReportStatus.RETURNED}))
-    gaps = verdicts(found, Coverage(reviewers={"a": ReportStatus.MISSING}))
-    order = list(Verdict)
-    assert order.index(gaps.verdict) >= order.index(whole.verdict)
-    assert order.index(gaps.after_verification) >= order.index(whole.after_verification)
-    assert list(Readiness).index(gaps.readiness) >= list(Readiness).index(whole.readiness)
-    assert whole.shipping is Shipping.SHIP or gaps.shipping is whole.shipping
+@pytest.mark.parametrize("coverage", INCOMPLETE, ids=["nobody", "partial", "malformed", "missing"])
+def test_an_incomplete_review_never_passes(coverage: Coverage) -> None:
+    """If nobody looked, or a reviewer is missing or unreadable, no rule passes, whatever was found."""
+    assert verdicts.verdict([], coverage) is Verdict.FAIL
+    assert shipping([], coverage) is Shipping.BLOCK_ON_REJECTION
+    assert verdicts.readiness([], coverage) is Readiness.NOT_READY
 
 
 @settings(max_examples=40)
-@given(st.lists(findings(), max_size=5))
-def test_verification_never_finds_less_than_the_file_counts(found: list[Finding]) -> None:
-    """The verdict after verification is never better than that of the file."""
-    said = verdicts(found)
-    assert list(Verdict).index(said.after_verification) >= list(Verdict).index(said.verdict)
-    assert said.verdict is file_verdict(
-        [finding for finding in found if finding.state.active and not finding.pre_existing]
-    )
+@given(st.lists(findings(), max_size=4), findings())
+def test_neither_one_more_finding_nor_a_gap_makes_a_verdict_milder(found: list[Finding], more: Finding) -> None:
+    """One more finding, in whatever state, or one reviewer without an answer can only make it worse."""
+    missing = Coverage(looks=(*ANSWERED.looks, look("b", ReportStatus.MISSING)))
+    for worse, coverage in (([*found, more], ANSWERED), (found, missing)):
+        assert verdicts.verdict(worse, coverage).rank >= verdicts.verdict(found, ANSWERED).rank
+        ready = [verdicts.readiness(known, covered) for known, covered in ((worse, coverage), (found, ANSWERED))]
+        assert list(Readiness).index(ready[0]) >= list(Readiness).index(ready[1])
+        ships = [shipping(known, covered) for known, covered in ((worse, coverage), (found, ANSWERED))]
+        assert ships[0] is not Shipping.SHIP or ships[1] is Shipping.SHIP
+
+
+@settings(max_examples=40)
+@given(st.lists(findings(), min_size=1, max_size=5))
+def test_nothing_ships_that_fails(found: list[Finding]) -> None:
+    """The words that follow from a verdict never contradict it."""
+    if verdicts.verdict(found, ANSWERED).rank >= Verdict.FAIL.rank:
+        assert shipping(found) is not Shipping.SHIP
+        assert verdicts.readiness(found, ANSWERED) is Readiness.NOT_READY

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.graph.svg import PlacedChart, RunOverlay, StageMark, draw_run, draw_svg, place_chart
-from pipeline.graph.svg_elements import fit_text, text_width, wrap_text
 from pipeline.language.edges import EdgeRole, edges
 from pipeline.language.model import ExitStage, Workflow
 from pipeline.language.reader import parse_workflow
@@ -108,20 +107,6 @@ def test_any_text_makes_well_formed_xml(made_of: Callable[[Iterable[str]], Workf
 def test_five_thousand_stages_are_drawn(chain: Workflow) -> None:
     """A long workflow needs no deep stack."""
     assert draw_svg(chain).count("data-stage") == 5000
-
-
-@given(st.text(max_size=200), st.integers(20, 400))
-def test_fitted_text_is_no_wider_than_its_room(text: str, width: int) -> None:
-    """What does not fit is cut."""
-    assert text_width(fit_text(text, 12, width), 12) <= width + 0.01
-
-
-@given(st.text(max_size=200), st.integers(1, 4))
-def test_text_is_wrapped_into_few_lines(text: str, max_lines: int) -> None:
-    """There are never more lines than asked for, and none is too wide."""
-    lines = wrap_text(text, 12, 100, max_lines)
-    assert len(lines) <= max_lines
-    assert all(text_width(line, 12) <= 100.01 for line in lines)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from pipeline.engine.context import Key
 from pipeline.engine.outcome import Outcome, Status, StatusSource
 from pipeline.engine.ports import Job, Waiting
 from pipeline.engine.state import Progress
-from pipeline.handlers.human import HumanHandler, HumanQuestion, HumanReply, choice_outcome
+from pipeline.handlers.human import HumanHandler, choice_outcome
+from pipeline.handlers.questions import AutoApprove, Question, Reply, Responder, Silent
 from pipeline.language.model import HumanOption, HumanStage
 
 YES, NO = HumanOption(key="yes", label="Merge it", to="merge"), HumanOption(key="no", label="Try again", to="fix")
@@ -24,27 +26,27 @@ def stage(**more: Any) -> HumanStage:
 
 
 @dataclass
-class FakeResponder:
+class FakeResponder(Silent):
     """Gives a reply, or never returns."""
 
-    reply: HumanReply | None = None
+    reply: Reply | None = None
     silent: bool = False
-    asked: list[HumanQuestion] = field(default_factory=list)
+    asked: list[Question] = field(default_factory=list)
 
-    async def ask(self, question: HumanQuestion) -> HumanReply | None:
+    async def ask(self, question: Question) -> Reply | None:
         self.asked.append(question)
         if self.silent:
             await asyncio.Event().wait()
         return self.reply
 
 
-def run_stage(responder: FakeResponder, job: Job, now: float = 100.0) -> Outcome | Waiting:
+def run_stage(responder: Responder, job: Job, now: float = 100.0) -> Outcome | Waiting:
     return asyncio.run(HumanHandler(responder, lambda: now, lambda _, default: default).run(job))
 
 
 def test_a_choice_is_recorded() -> None:
     """The option, its label, the feedback, and who gave it."""
-    outcome = choice_outcome(stage(), HumanReply("no", "too slow", by="anna"))
+    outcome = choice_outcome(stage(), Reply("no", "too slow", by="anna"))
     assert (outcome.status, outcome.source, outcome.response) == (Status.SUCCESS, StatusSource.HUMAN, "too slow")
     assert outcome.updates == {
         Key.HUMAN_SELECTED: "no",
@@ -57,12 +59,12 @@ def test_a_choice_is_recorded() -> None:
 @pytest.mark.parametrize(
     ("reply", "reason"),
     [
-        (HumanReply("perhaps"), 'unknown option "perhaps"; the options are yes, no'),
-        (HumanReply("no"), 'the option "no" needs feedback, and none was given'),
-        (HumanReply("no", "  \n"), 'the option "no" needs feedback, and none was given'),
+        (Reply("perhaps"), 'unknown option "perhaps"; the options are yes, no'),
+        (Reply("no"), 'the option "no" needs feedback, and none was given'),
+        (Reply("no", "  \n"), 'the option "no" needs feedback, and none was given'),
     ],
 )
-def test_an_invalid_choice_fails_the_stage(reply: HumanReply, reason: str) -> None:
+def test_an_invalid_choice_fails_the_stage(reply: Reply, reason: str) -> None:
     """An unknown option, or one without the feedback it needs, is not interpreted."""
     outcome = choice_outcome(stage(require_feedback_on=("no",)), reply)
     assert (outcome.status, outcome.reason, outcome.updates) == (Status.FAIL, reason, {})
@@ -90,7 +92,7 @@ def test_an_answer_at_the_last_moment_counts(tmp_path: Path, default: str | None
     """It replaces the default, and the failure of a stage without one."""
     job = job_of(stage(timeout=timedelta(seconds=60), default=default), tmp_path)
     job = job._replace(state=job.state._replace(progress=Progress(asked_at=0.0)))
-    handler = HumanHandler(FakeResponder(), lambda: 100.0, lambda *_: HumanReply("no", "Wait.", by="anna"))
+    handler = HumanHandler(FakeResponder(), lambda: 100.0, lambda *_: Reply("no", "Wait.", by="anna"))
     outcome = asyncio.run(handler.run(job))
     assert isinstance(outcome, Outcome)
     assert (outcome.updates[Key.HUMAN_SELECTED], outcome.updates[Key.HUMAN_BY]) == ("no", "anna")
@@ -110,10 +112,35 @@ def test_without_a_default_a_timeout_is_a_failure(tmp_path: Path) -> None:
 
 def test_a_question_is_complete(tmp_path: Path) -> None:
     """It has the text with its variables replaced, the options, which of them approve, and which need a reason."""
-    responder = FakeResponder(HumanReply("yes"))
+    responder = FakeResponder(Reply("yes"))
     asking = stage(require_feedback_on=("no",), details_from=("graph.goal", "not.there"))
     run_stage(responder, job_of(asking.model_copy(update={"prompt": "Good: $goal?"}), tmp_path))
     (question,) = responder.asked
-    assert (question.text, question.options, question.approving) == ("Good: a goal?", (YES, NO), (YES,))
-    assert question.details == (("graph.goal", "a goal"),)
-    assert question.needs_feedback == {"no"}
+    assert (question.text, question.keys) == ("Good: a goal?", ("yes", "no"))
+    assert [(option.approves, option.needs_feedback) for option in question.options] == [(True, False), (False, True)]
+    assert question.values == (("graph.goal", "a goal"),)
+
+
+def test_auto_approval_never_wins_over_an_objection(tmp_path: Path) -> None:
+    """While something is against the change the run waits for a person, and says what it is."""
+    handler = partial(HumanHandler, AutoApprove(), lambda: 0.0, lambda _, default: default)
+    approved = asyncio.run(handler().run(job_of(stage(), tmp_path)))
+    assert isinstance(approved, Outcome)
+    assert (approved.source, approved.updates[Key.HUMAN_SELECTED]) == (StatusSource.OVERRIDE, "yes")
+    assert asyncio.run(handler(lambda _state: "FAIL").run(job_of(stage(), tmp_path))) == Waiting("FAIL")
+
+
+def test_after_the_timeout_no_default_approves_against_an_objection(tmp_path: Path) -> None:
+    """The run waits for a person, who can still answer; a default that approves nothing counts."""
+
+    def after_timeout(default: str, reply: Reply | None = None, *, silent: bool = False, asked: float = 0.0) -> Any:
+        job = job_of(stage(timeout=timedelta(seconds=60), default=default), tmp_path)
+        job = job._replace(state=job.state._replace(progress=Progress(asked_at=asked)))
+        responder = FakeResponder(reply, silent=silent)
+        handler = HumanHandler(responder, lambda: 100.0, lambda _, default: default, lambda _state: "FAIL")
+        return asyncio.run(handler.run(job))
+
+    assert after_timeout("yes") == Waiting("FAIL")
+    assert after_timeout("yes", silent=True, asked=40.01) == Waiting("FAIL")
+    assert after_timeout("yes", Reply("yes", by="anna")).updates[Key.HUMAN_BY] == "anna"
+    assert after_timeout("no").updates[Key.HUMAN_SELECTED] == "no"

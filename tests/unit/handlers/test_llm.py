@@ -57,7 +57,6 @@ def run_stage(
     answers: Sequence[AgentResult],
     readings: dict[str, Assessment | None],
     stage: LlmStage = REVIEW,
-    second_look: Callable[[Job, Outcome], str] = lambda *_: "",
 ) -> tuple[Outcome, list[AgentRequest]]:
     """The outcome of a stage whose agent gives these answers, and the requests it got."""
     record = RunCreated(at=0.0, run_id="r", file="w", source=SOURCE, goal="g", cwd="/", version="0")
@@ -69,7 +68,6 @@ def run_stage(
         lambda _: {},
         lambda: 0.0,
         read_answer=lambda _, answers: readings[answers[-1]],
-        second_look=second_look,
     )
     outcome = asyncio.run(handler.run(job))
     assert isinstance(outcome, Outcome)
@@ -79,14 +77,13 @@ def run_stage(
 @pytest.mark.parametrize("claim", [Status.SUCCESS, Status.PARTIAL_SUCCESS, Status.FAIL])
 @pytest.mark.parametrize("found", [Status.SUCCESS, Status.PARTIAL_SUCCESS, Status.FAIL])
 def test_the_worse_of_findings_and_stated_status_counts(claim: Status, found: Status) -> None:
-    """A contradiction is noted, and never a pass."""
+    """A contradiction never ends in a pass."""
     outcome = judge_results(
         REVIEW, [answered(f"[STATUS: {claim}]\n[FAILURE_REASON: so]")], "b", Assessment(found, "found it")
     )
     worse = max(found, claim, key=[Status.SUCCESS, Status.PARTIAL_SUCCESS, Status.FAIL].index)
     assert outcome.status is worse
     assert outcome.reason == ("found it" if worse is found else "so")
-    assert len(outcome.notes) == (claim is not found)
 
 
 def test_findings_need_no_status() -> None:
@@ -123,23 +120,43 @@ def test_an_unreadable_review_is_asked_for_again() -> None:
     assert STATUS_REQUEST not in again
 
 
-def test_a_review_is_asked_for_a_second_look() -> None:
-    """0-52: both answers are read, also after one that could not be; one that says no more is not a pass."""
-    readings: dict[str, Assessment | None] = {
-        "half": BROKEN,
-        "ok": GOOD,
-        "": GOOD,
-        "more": Assessment(Status.FAIL, "one"),
-    }
-    texts = [answered("half"), answered("ok"), answered("more")]
-    outcome, requests = run_stage(texts, readings, second_look=lambda _, seen: f"Look again: {seen.status}")
+WISHING = Assessment(Status.SUCCESS, wish="Look again")
+
+
+def test_a_wish_is_asked_about_once() -> None:
+    """0-52: both answers are read together, also after one that could not be; the wish is then left alone."""
+    readings: dict[str, Assessment | None] = {"half": BROKEN, "ok": WISHING, "more": Assessment(Status.FAIL, "one")}
+    outcome, requests = run_stage([answered("half"), answered("ok"), answered("more")], readings)
     assert (outcome.status, outcome.reason) == (Status.FAIL, "one")
-    assert requests[2].prompt.endswith("Look again: success")
+    assert outcome.answers == ("half", "ok", "more")
+    assert requests[2].prompt.endswith("Look again")
     assert len({request.artifacts for request in requests}) == 3
-    silent, _ = run_stage([answered("ok"), answered("")], readings, second_look=lambda *_: "Look again")
-    assert silent.status is Status.ERROR
-    _, asked = run_stage([answered("work")], {}, WORK, second_look=lambda *_: "Look again")
-    assert len(asked) == 1
+    outcome, requests = run_stage([answered("ok"), answered("ok")], readings)
+    assert (outcome.status, len(requests)) == (Status.SUCCESS, 2)
+
+
+def test_a_review_in_words_may_leave_a_wish() -> None:
+    """An assessment without a status leaves it to the agent's own words."""
+    text = "Fine.\n[STATUS: success]"
+    outcome, requests = run_stage([answered(text)] * 2, {text: Assessment(status=None, wish="Look again")})
+    assert (outcome.status, outcome.source, len(requests)) == (Status.SUCCESS, StatusSource.MARKER, 2)
+
+
+def test_an_answer_to_a_wish_may_have_a_problem() -> None:
+    """It is asked about once, as any other; one that says nothing is not a pass."""
+    readings: dict[str, Assessment | None] = {"ok": WISHING, "half": BROKEN, "": WISHING}
+    outcome, requests = run_stage([answered("ok"), answered("half"), answered("ok")], readings)
+    assert (outcome.status, len(requests)) == (Status.SUCCESS, 3)
+    outcome, requests = run_stage([answered("ok"), answered("half"), answered("half")], readings)
+    assert (outcome.status, len(requests)) == (Status.ERROR, 3)
+    outcome, requests = run_stage([answered("ok"), answered("")], readings)
+    assert (outcome.status, len(requests)) == (Status.ERROR, 2)
+
+
+def test_a_single_answer_is_not_kept_twice() -> None:
+    """`answers` are for a stage whose agent was asked more than once."""
+    outcome, _ = run_stage([answered("ok")], {"ok": GOOD})
+    assert (outcome.response, outcome.answers) == ("ok", ())
 
 
 def test_in_a_session_the_prompt_is_not_repeated() -> None:

@@ -17,7 +17,8 @@ from pipeline.handlers.markers import StatusMarkers, read_markers
         ("[STATUS:retry]", Status.RETRY),
         ("[STATUS: fail]\nAfter another look:\n[STATUS: success]", Status.SUCCESS),
         ("[STATUS: success]\nno, wait\n[STATUS: fail]", Status.FAIL),
-        ("It says [STATUS: success] in passing", Status.SUCCESS),
+        ("It ends so: [STATUS: success]", Status.SUCCESS),
+        ("It says [STATUS: success] in passing", None),
         ("no marker at all", None),
         ("[STATUS: maybe]", None),
         ("[STATUS: success]\n[STATUS: banana]", None),
@@ -28,11 +29,15 @@ from pipeline.handlers.markers import StatusMarkers, read_markers
         ("end with `[STATUS: success]` please", None),
         ("[STATUS: fail]\n```\n[STATUS: success]\n```", Status.FAIL),
         ("```\nnever closed\n[STATUS: success]", None),
+        ("<think>\n[STATUS: success]\n</think>", None),
+        ("<think>[STATUS: success]", None),
+        ("[STATUS: success]\n</think>\nIt leaks.", None),
+        ("<think>\n[STATUS: success]\n</think>\n[STATUS: fail]", Status.FAIL),
         ("", None),
     ],
 )
-def test_the_last_marker_outside_code_and_quotes_counts(answer: str, status: Status | None) -> None:
-    """A marker in code or a quote does not count, and an unknown word is not a status."""
+def test_the_last_marker_outside_code_quotes_and_thinking_counts(answer: str, status: Status | None) -> None:
+    """A marker in code, a quote or thinking does not count, and an unknown word is not a status."""
     assert read_markers(answer).status is status
 
 

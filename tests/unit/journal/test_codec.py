@@ -28,6 +28,7 @@ VALUES = st.recursive(
 )
 OPERATIONS = st.lists(st.tuples(st.sampled_from(["set", "append", "discard", "delete"]), TEXTS, VALUES), max_size=5)
 
+Outcome.model_rebuild()  # its fields are known to a strategy only after it is built
 st.register_type_strategy(
     Outcome,
     st.builds(
@@ -42,6 +43,7 @@ st.register_type_strategy(
 
 
 def record_of(kind: type[Record]) -> st.SearchStrategy[AnyRecord]:
+    kind.model_rebuild()  # its fields are known to a strategy only after it is built
     numbers = {
         name: st.floats(allow_nan=False) for name, field in kind.model_fields.items() if field.annotation is float
     }

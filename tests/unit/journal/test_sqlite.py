@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.engine.ports import JournalError
 from pipeline.engine.records import AnyRecord, RunCreated, VisitStarted
-from pipeline.journal.sqlite import DATABASE, SqliteJournal
+from pipeline.journal.sqlite import DATABASE, SCHEMA, SqliteJournal
 
 
 def created(run_id: str) -> AnyRecord:
@@ -78,10 +78,10 @@ def test_a_store_in_an_odd_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_version_control_sees_the_configuration_only(tmp_path: Path) -> None:
-    """Git ignores runs, and sees the configuration, workflows, check and ignore file."""
+    """Git ignores runs and the ignore file itself, and sees the configuration, workflows and check."""
     store = tmp_path / ".awf"
     filled(store, 2).close()
-    kept = ["config.kdl", "self-check", "workflows/w.awf.kdl", "workflows/prompts/p.md", ".gitignore"]
+    kept = ["config.kdl", "self-check", "workflows/w.awf.kdl", "workflows/prompts/p.md"]
     ignored = ["awf.db-wal", "locks/a", "runs/a/build/1/response.md", "runs/a/config.kdl", "runs/workflows/w"]
     for name in [*kept, *ignored]:
         (store / name).parent.mkdir(parents=True, exist_ok=True)
@@ -112,16 +112,17 @@ def test_a_store_that_is_a_file(tmp_path: Path) -> None:
         SqliteJournal(tmp_path / ".awf").create("a", created("a"))
 
 
-def test_a_newer_schema_is_refused(tmp_path: Path) -> None:
-    """A database of a newer program is neither read nor written."""
+@pytest.mark.parametrize(("schema", "version"), [(SCHEMA - 1, "an older"), (SCHEMA + 1, "a newer")])
+def test_a_store_of_another_version_is_refused(tmp_path: Path, schema: int, version: str) -> None:
+    """It is neither read nor written."""
     filled(tmp_path, 2).close()
     with sqlite3.connect(tmp_path / "awf.db") as database:
-        database.execute("PRAGMA user_version = 3")
+        database.execute(f"PRAGMA user_version = {schema}")
     database.close()
     before = (tmp_path / "awf.db").read_bytes()
     journal = SqliteJournal(tmp_path)
     for use in (journal.runs, lambda: journal.last("a"), lambda: journal.create("b", created("b"))):
-        with pytest.raises(JournalError, match="written by a newer awf"):
+        with pytest.raises(JournalError, match=f"written by {version} awf"):
             use()
     assert (tmp_path / "awf.db").read_bytes() == before
 

@@ -30,7 +30,7 @@ EVERY = [
     event("findings_changed", "selfci", 2, reports=0, findings=1),
     event(K.HUMAN_ASKED, "ask", 1),
     event(K.HUMAN_ANSWERED, "ask", 1, option="yes"),
-    event(K.PLUGIN_FAILED, plugin="tracker", hook="after_stage", error="KeyError: 'x'"),
+    event(K.PLUGIN_FAILED, plugin="tracker", hook="conclude", error="KeyError: 'x'"),
     event(K.RUN_PAUSED, "selfci", 9, status="paused", reason="max_visits is reached: 8 of 8", outstanding=1),
     event(K.RUN_COMPLETED, "exit", 1, status="success", reason="reached exit"),
     event(K.RUN_FAILED, "plan", 1, status="fail", reason="x" * 1000),

@@ -3,7 +3,7 @@
 import inspect
 import sys
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,39 +12,59 @@ import pytest
 
 import pipeline.plugins
 from pipeline.engine.context import EMPTY
-from pipeline.engine.ports import PluginFailed
+from pipeline.engine.ports import PluginFailed, merge_briefings
 from pipeline.engine.records import RunCreated
 from pipeline.engine.state import begin
-from pipeline.plugins import Assessment, Event, EventKind, Hold, Job, Outcome, Set, Status, Worklist, hookimpl, hooks
+from pipeline.plugins import (
+    Assessment,
+    Briefing,
+    Concluded,
+    Conclusion,
+    Event,
+    EventKind,
+    Hold,
+    Job,
+    LedgerLine,
+    Outcome,
+    Set,
+    Status,
+    Worklist,
+    hookimpl,
+    hooks,
+)
 from pipeline.plugins.manager import PluginError, PluginManager
 
 SOURCE = 'workflow "W" {\nversion 2\nstart "a"\nstage "a" kind="tool" command="x"\nstage "end" kind="exit"\n}\n'
 STATE = begin(RunCreated(at=0.0, run_id="r", file="w", source=SOURCE, cwd="/", version="0"))
 STAGE = STATE.workflow.stage("a")
 JOB = Job(STAGE, 1, 1, STATE, Path("/store"), lambda _: None, lambda _: None)
-CONTRIBUTED: dict[str, Callable[[PluginManager], object]] = {
-    "stage_handlers": PluginManager.stage_handlers,
-    "agent_backends": PluginManager.agent_backends,
-    "trackers": PluginManager.trackers,
-    "workflow_rules": PluginManager.workflow_rules,
-    "expression_functions": PluginManager.expression_functions,
-}
+DONE = Concluded(STAGE, 1, Outcome(status=Status.SUCCESS))
+CONTRIBUTED = ("stage_handlers", "agent_backends", "trackers", "workflow_rules", "expression_functions", "owned")
 DURING_A_RUN: dict[str, Callable[[PluginManager], object]] = {
-    "before_stage": lambda plugins: plugins.before_stage(STAGE, 1, STATE),
-    "after_stage": lambda plugins: plugins.after_stage(
-        STAGE, 1, Outcome(status=Status.SUCCESS), STATE.context, STATE, 0.0
-    ),
-    "after_branch": lambda plugins: plugins.after_branch(STAGE, 1, Outcome(status=Status.SUCCESS), STATE),
-    "after_commit": lambda plugins: plugins.after_commit(),
-    "commit_events": lambda plugins: plugins.commit_events(EMPTY, STATE.context),
-    "on_resume": lambda plugins: plugins.on_resume(STATE),
-    "read_answer": lambda plugins: plugins.read_answer(JOB, ["Fine."]),
-    "read_report": lambda plugins: plugins.read_report(JOB, Path("/report")),
-    "stage_variables": lambda plugins: plugins.stage_variables(JOB),
-    "summary_sections": lambda plugins: plugins.summary_sections(JOB),
-    "worklist": lambda plugins: plugins.worklist(JOB),
+    "before_stage": lambda plugins: plugins.collect("before_stage", stage=STAGE, visit=1, state=STATE),
+    "conclude": lambda plugins: plugins.conclude([DONE], STATE.context, STATE, 0.0),
+    "committed": lambda plugins: plugins.collect("committed", before=EMPTY, after=STATE.context),
+    "on_resume": lambda plugins: plugins.call("on_resume", run_id="r"),
+    "brief": lambda plugins: plugins.collect("brief", job=JOB),
+    "answer_format": lambda plugins: plugins.first("answer_format", stage=STAGE),
+    "read_answer": lambda plugins: plugins.first("read_answer", job=JOB, answers=["Fine."]),
+    "read_report": lambda plugins: plugins.first("read_report", job=JOB, report=Path("/report")),
 }
-WITHOUT_RESULT = ("before_stage", "after_commit", "on_resume")
+WRONG: dict[str, object] = {
+    "a number": 42,
+    "a word among items": ["abc", 1],
+    "nothing among items": [1, None],
+    "no JSON": [Set("k", object())],
+    "odd pairs": {"tool": object()}.items(),
+    "an operation that cannot be recorded": Conclusion(operations=[Set("k", object())]),
+    "a text for an operation": Conclusion(operations=["k"]),  # type: ignore[list-item]  # that is what is wrong
+    "a text for a line": Conclusion(lines=["a line"]),  # type: ignore[list-item]  # as above
+    "a status for an outcome": Conclusion({"a": Status.FAIL}),  # type: ignore[dict-item]  # as above
+    "an outcome of a stage that was not visited": Conclusion({"b": DONE.outcome}),
+    "a number among sections": Briefing([1]),  # type: ignore[list-item]  # as above
+    "a text for sections": Briefing("abc"),
+    "a number for a variable": Briefing(variables={"A": 1}),  # type: ignore[dict-item]  # as above
+}
 
 
 def plugin(hook: str, does: Callable[[], Any]) -> SimpleNamespace:
@@ -76,45 +96,73 @@ def test_a_hook_that_raises_is_an_error_that_names_it(hook: str, does: Callable[
     assert (failed.value.plugin, failed.value.hook) == ("plugin-1", hook)
 
 
-@pytest.mark.parametrize("rubbish", [42, "abc", [1, None], [Set("k", object())], {"tool": 3}.items()])
-@pytest.mark.parametrize("hook", [hook for hook in DURING_A_RUN if hook not in WITHOUT_RESULT])
-def test_rubbish_is_an_error_that_names_its_hook(hook: str, rubbish: object) -> None:
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("hook", [hook for hook in DURING_A_RUN if hook != "on_resume"])
+def test_rubbish_is_an_error_that_names_its_hook(hook: str, wrong: object) -> None:
     """What a hook may not return gets into no record, no prompt and no environment."""
     with pytest.raises(PluginFailed) as failed:
-        DURING_A_RUN[hook](manager(plugin(hook, lambda: rubbish)))
+        DURING_A_RUN[hook](manager(plugin(hook, lambda: wrong)))
     assert (failed.value.plugin, failed.value.hook) == ("plugin-1", hook)
 
 
-@pytest.mark.parametrize("hook", WITHOUT_RESULT)
-def test_what_a_hook_without_result_returns_is_ignored(hook: str) -> None:
+def test_what_a_hook_without_result_returns_is_ignored() -> None:
     """It has done its work, whatever its last expression is."""
-    DURING_A_RUN[hook](manager(plugin(hook, lambda: 42)))
+    DURING_A_RUN["on_resume"](manager(plugin("on_resume", lambda: 42)))
 
 
-def test_every_plugin_adds_to_a_stage() -> None:
+def test_every_plugin_adds_to_a_visit() -> None:
     """In the order of registration; a pause is an operation like any other."""
-    first = plugin("after_stage", lambda: [Set("one", 1), Hold("look first")])
-    second = plugin("after_stage", lambda: (Set("two", number) for number in (2,)))
-    added = DURING_A_RUN["after_stage"](manager(first, plugin("after_stage", lambda: None), second))
-    assert added == (Set("one", 1), Set("run.hold", "look first"), Set("two", 2))
+    first = plugin("conclude", lambda: Conclusion(operations=[Set("one", 1), Hold("look first")]))
+    second = plugin("conclude", lambda: Conclusion(operations=(Set("two", 2),), lines=[LedgerLine("a line")]))
+    added = manager(first, plugin("conclude", lambda: None), second).conclude([DONE], EMPTY, STATE, 0.0)
+    assert added.operations == (Set("one", 1), Set("run.hold", "look first"), Set("two", 2))
+    assert added.lines == (LedgerLine("a line"),)
+
+
+class Worse:
+    """A plugin that gives a visit this status, and keeps the one it saw."""
+
+    def __init__(self, status: Status) -> None:
+        self.status = status
+        self.seen: Status | None = None
+
+    @hookimpl
+    def conclude(self, visits: Sequence[Concluded]) -> Conclusion:
+        self.seen = visits[0].outcome.status
+        return Conclusion({"a": visits[0].outcome.model_copy(update={"status": self.status})})
+
+
+def test_a_later_plugin_sees_what_an_earlier_one_amended() -> None:
+    """And may amend it once more; the last one counts."""
+    first, second = Worse(Status.PARTIAL_SUCCESS), Worse(Status.FAIL)
+    concluded = manager(first, second).conclude([DONE], EMPTY, STATE, 0.0)
+    assert (first.seen, second.seen) == (Status.SUCCESS, Status.PARTIAL_SUCCESS)
+    assert concluded.outcomes["a"].status is Status.FAIL
 
 
 def test_the_latest_plugin_that_can_read_an_answer_counts() -> None:
-    """One that cannot read it returns None; a report that nobody can read is a problem."""
+    """One that cannot read it returns None."""
     good = plugin("read_answer", lambda: Assessment(Status.SUCCESS))
     bad = plugin("read_answer", lambda: Assessment(Status.FAIL))
     silent = plugin("read_answer", lambda: None)
-    assert manager(good, bad, silent).read_answer(JOB, ["Fine."]) == Assessment(Status.FAIL)
-    assert manager(silent).read_answer(JOB, ["Fine."]) is None
-    assert manager(silent).read_report(JOB, Path("/report")).problem
+    assert DURING_A_RUN["read_answer"](manager(good, bad, silent)) == Assessment(Status.FAIL)
+    assert DURING_A_RUN["read_answer"](manager(silent)) is None
 
 
-def test_without_a_plugin_there_is_nothing_to_do() -> None:
-    """An empty worklist, no sections, no variables, no functions, no events."""
-    plugins = manager()
-    assert (plugins.worklist(JOB).render(100), plugins.worklist(JOB).path) == ("", "")
-    assert (plugins.summary_sections(JOB), plugins.stage_variables(JOB), plugins.expression_functions()) == ((), {}, {})
-    assert list(plugins.commit_events(EMPTY, STATE.context)) == []
+def test_of_two_briefings_the_later_plugins_worklist_and_variables_count() -> None:
+    """The sections of both are shown."""
+    first = Briefing(["one"], Worklist(lambda _: "first"), {"A": "1", "B": "1"})
+    second = Briefing(["two"], Worklist(lambda _: "second"), {"B": "2"})
+    merged = merge_briefings([first, second, Briefing()])
+    assert (merged.sections, merged.variables) == (["one", "two"], {"A": "1", "B": "2"})
+    assert merged.worklist is second.worklist
+    assert merge_briefings([]).worklist is None
+
+
+def test_without_a_plugin_there_is_nothing() -> None:
+    """No results and no conclusion."""
+    assert [manager().collect(hook) for hook in CONTRIBUTED] == [[]] * len(CONTRIBUTED)
+    assert manager().conclude([DONE], EMPTY, STATE, 0.0) == Conclusion()
 
 
 @pytest.mark.parametrize("does", [raises, exits])
@@ -135,24 +183,14 @@ def test_a_plugin_that_only_listens_stops_nothing(does: Callable[[], Any]) -> No
 def test_a_plugin_that_does_not_contribute_what_it_offers_is_refused(hook: str, does: Callable[[], Any]) -> None:
     """Before a run starts, by its name and that of the hook: without it the run would be a different one."""
     with pytest.raises(PluginError, match=f'plugin "plugin-1" failed in {hook}') as refused:
-        CONTRIBUTED[hook](manager(plugin(hook, does)))
+        manager(plugin(hook, does)).collect(hook)
     assert refused.value.help
 
 
 @pytest.mark.parametrize("hook", CONTRIBUTED)
 def test_a_plugin_may_contribute_nothing(hook: str) -> None:
     """None means nothing."""
-    assert not CONTRIBUTED[hook](manager(plugin(hook, lambda: None)))
-
-
-def test_of_two_handlers_the_later_plugins_counts() -> None:
-    """Both may contribute others besides."""
-    first, second = SimpleNamespace(run=raises), SimpleNamespace(run=exits)
-    one = plugin("stage_handlers", lambda: {"tool": first, "exit": first})
-    assert manager(one, plugin("stage_handlers", lambda: {"tool": second})).stage_handlers() == {
-        "tool": second,
-        "exit": first,
-    }
+    assert manager(plugin(hook, lambda: None)).collect(hook) == []
 
 
 def test_an_expression_function_that_raises_is_an_error_that_names_its_plugin() -> None:
@@ -161,7 +199,9 @@ def test_an_expression_function_that_raises_is_an_error_that_names_its_plugin() 
     def count(*_: object) -> int:
         raise ZeroDivisionError
 
-    functions = manager(plugin("expression_functions", lambda: {"findings": count})).expression_functions()
+    functions = dict(
+        manager(plugin("expression_functions", lambda: {"findings": count})).collect("expression_functions")
+    )
     with pytest.raises(PluginFailed, match='"plugin-1" failed in expression_functions'):
         functions["findings"](EMPTY, None)
 
@@ -169,7 +209,7 @@ def test_an_expression_function_that_raises_is_an_error_that_names_its_plugin() 
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        (plugin("after_stge", lambda: None), "after_stge"),
+        (plugin("conclde", lambda: None), "conclde"),
         (SimpleNamespace(on_event=hookimpl(lambda evnt: evnt)), "evnt"),
     ],
 )
@@ -195,4 +235,4 @@ def test_the_package_exports_every_type_that_a_hook_mentions() -> None:
         for hint in typing.get_type_hints(getattr(hooks, name)).values():
             collect(hint)
     assert {kind.__name__ for kind in mentioned} <= set(pipeline.plugins.__all__)
-    assert Worklist in mentioned
+    assert Conclusion in mentioned

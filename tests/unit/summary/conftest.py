@@ -42,7 +42,8 @@ def summary() -> Summary:
     def make(given: Any = (), **options: Any) -> str:
         context = Context(given) if isinstance(given, dict) else Context({"review.findings": list(given)})
         defaults = {"goal": "", "workflow": "w", "past": (), "budget": 24_000, "findings_path": "/run/findings.json"}
-        return render(context, ReportIndex().groups(context), **{**defaults, **options})
+        defaults["owned"] = ("review.findings",)
+        return render(context, ReportIndex("review.findings").groups(context), **{**defaults, **options})
 
     return make
 

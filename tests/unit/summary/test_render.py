@@ -11,9 +11,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from pipeline.engine.context import Context
 from pipeline.engine.state import VisitSummary
-from pipeline.summary.markdown import fence, one_line, sanitize
 from pipeline.summary.render import render
 from pipeline.summary.report_index import ReportIndex
+from pipeline.text import fence, prompt_line, sanitize_prompt
 
 Report = Callable[..., dict[str, Any]]
 Summary = Callable[..., str]
@@ -89,7 +89,7 @@ def test_every_stage_is_named_in_a_small_budget(summary: Summary, reports: list[
     """Ten stages always fit into four thousand characters."""
     text = summary(reports, goal=goal, budget=4_000)
     for entry in reports:
-        assert (one_line(entry.get("stageId", ""), 80) or "unnamed stage") in text
+        assert (prompt_line(entry.get("stageId", ""), 80) or "unnamed stage") in text
 
 
 @given(values=CONTEXTS, goal=HOSTILE, past=PASTS, budget=st.sampled_from([1_000, 3_000, 300_000]))
@@ -102,8 +102,8 @@ def test_no_text_forges_a_section(
     found = above(lines)
     assert found == [heading for heading in SECTIONS if heading in found]
     headings = [
-        f"### {one_line(it.newest.stage, 80) or 'unnamed stage'} ({one_line(it.newest.status, 30) or 'unknown'})"
-        for it in ReportIndex().groups(Context(values))
+        f"### {prompt_line(it.newest.stage, 80) or 'unnamed stage'} ({prompt_line(it.newest.status, 30) or 'unknown'})"
+        for it in ReportIndex("review.findings").groups(Context(values))
     ]
     shown = [line for line in lines if line.startswith("###")]
     assert shown == (headings if budget == 300_000 else headings[: len(shown)])
@@ -113,7 +113,7 @@ def test_no_text_forges_a_section(
 def test_a_response_is_quoted_in_full(summary: Summary, report: Report, text: str) -> None:
     """004-20, C-27: with enough room, only control characters are missing from it."""
     shown = summary([report(response=text)], budget=100_000)
-    assert not sanitize(text) or f"\n{fence(sanitize(text))}\n" in shown
+    assert not sanitize_prompt(text) or f"\n{fence(sanitize_prompt(text))}\n" in shown
 
 
 @pytest.mark.parametrize("budget", [1_000, 1_500, 3_000, 10_000, 24_000, 100_000])

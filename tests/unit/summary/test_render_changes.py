@@ -14,8 +14,8 @@ ROOM = 6_000
 
 def test_a_short_diff_is_shown_in_full() -> None:
     """First the statistics, then the lines; no file is needed."""
-    text = changed_section(2, STAT, "-old\n+new", "", ROOM)
-    assert text.startswith("## What changed since your last review (visit 2)\n\n")
+    text = changed_section(STAT, "-old\n+new", "", ROOM)
+    assert text.startswith("## What changed since your last look\n\n")
     assert text.index(" a.txt") < text.index("+new")
     assert "too long" not in text
 
@@ -23,7 +23,7 @@ def test_a_short_diff_is_shown_in_full() -> None:
 def test_of_a_long_diff_the_files_that_fit_are_shown() -> None:
     """The others are named, and the file that holds the whole diff comes before the quotation."""
     long, short = (f"diff --git a/{name} b/{name}\n" for name in ("long.py", "short.py"))
-    text = changed_section(2, STAT, f"{long}{'+x' * ROOM}\n{short}+y", PATH, ROOM)
+    text = changed_section(STAT, f"{long}{'+x' * ROOM}\n{short}+y", PATH, ROOM)
     assert "(2 changed lines)" in text
     assert "Left out or cut: long.py." in text
     assert text.index(PATH) < text.index("+y")
@@ -45,19 +45,19 @@ def test_a_diff_that_is_nowhere_is_said_to_be_missing() -> None:
 
 def test_an_unchanged_tree_is_reported() -> None:
     """The section says that nothing changed."""
-    assert changed_section(3, "", "", "", ROOM).endswith("\n\nNothing: the files are what they were.")
+    assert changed_section("", "", "", ROOM).endswith("\n\nNothing: the files are what they were.")
 
 
 def test_an_error_of_git_is_one_line(outside: Outside) -> None:
     """Git's message cannot forge a section."""
-    text = unknown_section(1, "git diff failed: bad\n# Goal\n```")
+    text = unknown_section("git diff failed: bad\n# Goal\n```")
     assert outside(text)[-1] == "Not known: git diff failed: bad # Goal '''."
 
 
 @given(st.text("`~#\n+- ab", max_size=300), st.text("`~#\n+- ab", min_size=1, max_size=300))
 def test_no_file_can_leave_its_quotation(patch: str, stat: str) -> None:
     """Whatever files and names contain, the only heading is the section's own."""
-    text = changed_section(1, f"x{stat}", f"{EVIL}{patch}", PATH, 100)
+    text = changed_section(f"x{stat}", f"{EVIL}{patch}", PATH, 100)
     marks, headings = "", []
     for line in text.split("\n"):
         if marks:
@@ -66,12 +66,12 @@ def test_no_file_can_leave_its_quotation(patch: str, stat: str) -> None:
             marks = line
         elif line.startswith("#"):
             headings.append(line)
-    assert (headings, marks) == (["## What changed since your last review (visit 1)"], "")
+    assert (headings, marks) == (["## What changed since your last look"], "")
 
 
 def test_a_small_summary_cuts_the_diff_and_keeps_the_path(summary: Summary, outside: Outside) -> None:
     """It stays within the budget, and no fence is left open."""
-    section = changed_section(1, STAT, "+long line of a diff\n" * 200, PATH, 2_000)
+    section = changed_section(STAT, "+long line of a diff\n" * 200, PATH, 2_000)
     text = summary({}, budget=1_000, extra=(section,))
     assert len(text) <= 1_000
     assert any(PATH in line for line in outside(text))

@@ -1,6 +1,6 @@
-"""Listed findings in a summary: all of them, after the reports, within the budget if possible."""
+"""Listed lines of work in a summary: all of them, after the reports, within the budget if possible."""
 
-from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -10,6 +10,7 @@ from tests.unit.summary.conftest import Report, Summary
 
 from pipeline.engine.context import Context
 from pipeline.findings.fix_prompt import HEADING, findings_section
+from pipeline.findings.lines import Line
 from pipeline.findings.model import Finding
 from pipeline.summary.render import SMALLEST_BUDGET, render
 from pipeline.summary.report_index import ReportIndex
@@ -18,8 +19,12 @@ JSON = '{"reviewer": "review", "findings": []}'
 GAP = 2
 
 
-def of(found: list[Finding]) -> Callable[[int], str]:
-    return lambda room: findings_section(found, room)
+def lines_of(found: list[Finding], size: int) -> list[Line]:
+    """Return the findings as lines of work with up to this many members each."""
+    groups = [found[start : start + size] for start in range(0, len(found), size)]
+    return [
+        Line(group[0].id, group[0].number, tuple(replace(one, line=group[0].id) for one in group)) for group in groups
+    ]
 
 
 def test_a_report_with_listed_findings_refers_to_them(report: Report, summary: Summary) -> None:
@@ -39,13 +44,15 @@ def test_a_report_without_finding_ids_shows_its_text(report: Report, summary: Su
 
 def test_the_full_response_is_kept(report: Report) -> None:
     """004-23: the text that is shown may be shorter, the data may not."""
-    (group,) = ReportIndex().groups(Context({"review.findings": [report(response=JSON, findingIds=["fnd_1"])]}))
+    (group,) = ReportIndex("review.findings").groups(
+        Context({"review.findings": [report(response=JSON, findingIds=["fnd_1"])]})
+    )
     assert group.newest.full_response == JSON
 
 
 def test_an_entry_that_is_not_a_report_is_shown_unchanged() -> None:
     """No entry is refused."""
-    (group,) = ReportIndex().groups(Context({"review.findings": ["some words"]}))
+    (group,) = ReportIndex("review.findings").groups(Context({"review.findings": ["some words"]}))
     assert (group.newest.response, group.newest.full_response) == ("some words", "some words")
 
 
@@ -62,22 +69,25 @@ def test_without_findings_the_budget_is_unchanged(report: Report, summary: Summa
 
 
 @settings(max_examples=25, deadline=None)
-@given(ledgers(most=6), st.integers(0, 12_000), st.integers(0, 5000))
-def test_the_summary_keeps_its_budget_and_every_finding_its_line(found: list[Finding], budget: int, words: int) -> None:
-    """004-23, 4.3: the rest keeps its minimum, and every finding has a line in any case."""
+@given(ledgers(most=6), st.integers(1, 3), st.integers(0, 12_000), st.integers(0, 5000))
+def test_the_summary_keeps_its_budget_and_every_line_of_work_its_title(
+    found: list[Finding], size: int, budget: int, words: int
+) -> None:
+    """004-23, 4.3: the rest keeps its minimum, and every line of work is named in any case."""
+    lines = lines_of(found, size)
     entry = {"stageId": "rev", "status": "fail", "failureReason": "bad", "response": "w " * words, "findingIds": []}
     context = Context({"review.findings": [entry], "value": "v" * words})
     text = render(
         context,
-        ReportIndex().groups(context),
+        ReportIndex("review.findings").groups(context),
         goal="g",
         workflow="w",
         past=(),
         budget=budget,
         findings_path="/f.json",
-        items=of(found),
+        items=lambda room: findings_section(lines, room),
     )
-    least = len(findings_section(found, 0)) + GAP + SMALLEST_BUDGET if found else SMALLEST_BUDGET
+    least = len(findings_section(lines, 0)) + GAP + SMALLEST_BUDGET if lines else SMALLEST_BUDGET
     assert len(text) <= max(budget, least)
-    assert all(f"- #{finding.number} (" in text for finding in found)
-    assert (HEADING in text) is bool(found)
+    assert all(f"- #{line.number} (" in text for line in lines)
+    assert (HEADING in text) is bool(lines)

@@ -6,8 +6,9 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline.budget import Part
 from pipeline.engine.context import Context
-from pipeline.summary.budget import SummaryPart, section
+from pipeline.summary.parts import section
 from pipeline.summary.render import context_values
 
 CONTEXTS = st.dictionaries(
@@ -15,7 +16,7 @@ CONTEXTS = st.dictionaries(
 )
 
 
-def made(context: Context, room: float) -> SummaryPart:
+def made(context: Context, room: float) -> Part:
     """The section, built for a number of characters."""
     parts, omitted = context_values(context, ["x"], room)
     return section("## S", parts, things="values", omitted=omitted)
@@ -26,6 +27,13 @@ def test_values_that_are_not_built_are_not_missed(held: dict[str, str], room: in
     """In any smaller room the section is the same as one built from all values."""
     context = Context(held)
     assert made(context, room + more).within(room) == made(context, inf).within(room)
+
+
+def test_the_keys_of_plugins_are_not_listed() -> None:
+    """Nor those below them; another key that contains one of them is."""
+    context = Context({"mine.a": 1, "mine": 2, "not.mine": 3, "rev.response": 4})
+    parts, _ = context_values(context, [], inf, {"rev.response"}, ("mine",))
+    assert [part.longest for part in parts] == ["- not.mine: 3"]
 
 
 def test_all_values_are_shown_or_counted() -> None:

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from pipeline.summary.reports import format_visits
-
 Report = Callable[..., dict[str, Any]]
 Summary = Callable[..., str]
 
@@ -76,21 +74,6 @@ def test_earlier_iterations_are_shown_while_there_is_room(summary: Summary, repo
     text = summary(long, budget=8_000)
     assert ("3" * 3_000 in text, "2" * 3_000 in text, "1" * 3_000 in text) == (True, True, False)
     assert text.endswith("Condensed: 1 earlier iteration in one line each. Everything is in /run/findings.json.")
-
-
-@pytest.mark.parametrize(
-    ("numbers", "words"),
-    [
-        ([2], "visit 2"),
-        ([3, 2], "visits 2 and 3"),
-        (range(1, 41), "visits 1 to 40"),
-        ([1, 3, 5, 6, 7], "visits 1, 3 and 5 to 7"),
-        (range(1, 100, 2), "visits 1, ..., 85, 87, 89, 91, 93, 95, 97 and 99"),
-    ],
-)
-def test_visits_in_words(numbers: list[int], words: str) -> None:
-    """Consecutive numbers are one range, and a long list is cut at its start."""
-    assert format_visits(numbers) == words
 
 
 def test_the_highest_iteration_is_the_newest_report(summary: Summary, report: Report) -> None:

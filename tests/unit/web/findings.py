@@ -1,7 +1,6 @@
 """A project with findings for the pages about them."""
 
 import json
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,11 @@ from tests.unit.findings.reviews import code, item
 from tests.unit.findings.reviews import review as answer
 
 from pipeline.app.findings.intake import ReportFile, decode_files, import_reports
-from pipeline.app.findings.ledger import find_repository, timestamp
-from pipeline.findings.events import LinkAdded
-from pipeline.findings.ledger import DUPLICATE_OF, LedgerStore
-from pipeline.findings.model import Link
-from pipeline.journal.sqlite import SqliteJournal
+from pipeline.app.findings.ledger import find_repository, read_snapshot
+from pipeline.app.findings.triage import merge
+from pipeline.findings.model import Finding
 
-__all__ = ["AT", "LINES", "item", "join", "project", "review"]
+__all__ = ["AT", "LINES", "findings", "item", "join", "project", "review"]
 
 AT = datetime(2026, 3, 1, 10, tzinfo=UTC)
 LINES = [code(number) for number in range(1, 31)]
@@ -35,10 +32,11 @@ def review(root: Path, *items: dict[str, Any], reviewer: str = "correctness") ->
     import_reports(returns, root / ".awf", find_repository(root, root, {"PATH": "/usr/bin:/bin"}), AT)
 
 
-def join(root: Path, member: int, leader: int) -> None:
-    """Make one finding part of the cluster of another; both by number."""
-    with closing(SqliteJournal(root / ".awf")) as journal:
-        store = LedgerStore(journal)
-        ids = {finding.number: finding.id for finding in store.ledger().findings.values()}
-        link = Link(kind=DUPLICATE_OF, to=ids[leader], note="clustered")
-        store.append([LinkAdded(at=timestamp(AT), id=ids[member], link=link)])
+def join(root: Path, member: int, line: int) -> None:
+    """Make one finding part of the line of work of another; both by number."""
+    merge([str(member)], str(line), root / ".awf", find_repository(root, root, {"PATH": "/usr/bin:/bin"}), AT)
+
+
+def findings(root: Path) -> list[Finding]:
+    """All findings of a project, in the order of their numbers."""
+    return list(read_snapshot(root / ".awf", root, "2026-03-01T10:00:00Z").ledger.findings.values())

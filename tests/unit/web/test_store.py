@@ -10,14 +10,14 @@ import pytest
 from tests.unit.web.conftest import RunWriter
 from tests.unit.web.findings import item, project, review
 
-from pipeline.app.findings.ledger import LedgerSnapshot, apply_view_edits
+from pipeline.app.findings.ledger import LedgerSnapshot, with_view_edits
 from pipeline.app.store import open_local_store
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.ports import JournalError
 from pipeline.engine.records import RunResumed
-from pipeline.findings.events import StateChanged
+from pipeline.findings.events import FindingChanged
 from pipeline.findings.ledger import Ledger, LedgerStore, apply_line
-from pipeline.findings.model import FindingState
+from pipeline.findings.model import Actor, Change, FindingState, What
 from pipeline.journal.sqlite import SqliteJournal, StoreHeads
 from pipeline.web import store as web_store
 from pipeline.web.store import StoreReader
@@ -152,7 +152,7 @@ def test_rounds_are_counted_from_the_ledger(writer: RunWriter, reader: StoreRead
 def test_a_damaged_ledger_hides_no_run(writer: RunWriter, reader: StoreReader) -> None:
     """It is an error of the findings alone, which are then unknown and not none."""
     writer.begin("r1")
-    assert len(reader.findings().findings) == 3
+    assert len(reader.findings().ledger.findings) == 3
     assert not reader.run("r1").ledger_unread
     writer.journal._open().execute("UPDATE ledger SET line = x'00'")
     assert [run.run_id for run, _ in reader.runs()] == ["r1"]
@@ -173,8 +173,8 @@ def test_only_new_lines_of_the_ledger_are_folded(
     again = reader.findings()
     assert len(lines_read) > before
     assert lines_read == list(range(1, len(lines_read) + 1))
-    assert again.findings == new_reader(store).findings().findings
-    assert (len(first.findings), len(again.findings)) == (3, 4)
+    assert again.ledger.findings == new_reader(store).findings().ledger.findings
+    assert (len(first.ledger.findings), len(again.ledger.findings)) == (3, 4)
 
 
 def test_unedited_view_files_are_not_read_again(
@@ -183,16 +183,23 @@ def test_unedited_view_files_are_not_read_again(
     """A new line of the ledger does not make the view files to be read; a write to one of them does."""
     reads = list[Path]()
 
-    def counted(ledger: Ledger, root: Path, at: str) -> LedgerSnapshot:
+    def counted(ledger: Ledger, root: Path, store: Path, at: str) -> LedgerSnapshot:
         reads.append(root)
-        return apply_view_edits(ledger, root, at)
+        return with_view_edits(ledger, root, store, at)
 
-    monkeypatch.setattr(web_store, "apply_view_edits", counted)
-    first = reader.findings().findings[0]
+    monkeypatch.setattr(web_store, "with_view_edits", counted)
+    (first, *_) = reader.findings().ledger.findings.values()
     with closing(SqliteJournal(store)) as journal:
-        changed = StateChanged(at="2026-03-02T10:00:00Z", id=first.id, state=FindingState.FIX_CLAIMED, by="user")
-        LedgerStore(journal).append([changed])
-    assert reader.findings().findings[0].state is FindingState.FIX_CLAIMED
+        change = Change(
+            at="2026-03-02T10:00:00Z",
+            what=What.CLAIM,
+            who="fix",
+            by=Actor.FINISH_TASK,
+            word="fixed",
+            state=FindingState.FIX_CLAIMED,
+        )
+        LedgerStore(journal).append([FindingChanged(id=first.id, change=change)])
+    assert reader.findings().ledger.findings[first.id].state is FindingState.FIX_CLAIMED
     assert len(reads) == 1
     os.utime(root / ".code-review/review-latest.json", (1, 1))
     reader.findings()
@@ -215,8 +222,8 @@ def test_another_store_in_its_place_is_read_from_the_start(store: Path, writer: 
 
 def test_another_ledger_in_its_place_is_read_from_the_start(store: Path, root: Path, reader: StoreReader) -> None:
     """A new ledger is noticed even if it is longer than the old one."""
-    assert len(reader.findings().findings) == 3
+    assert len(reader.findings().ledger.findings) == 3
     replace_store(store)
     shutil.rmtree(root / ".code-review")
     review(root, *map(item, range(4, 12)))
-    assert {finding.title for finding in reader.findings().findings} == {f"Line {n} is wrong" for n in range(4, 12)}
+    assert {line.title for line in reader.findings().lines} == {f"Line {n} is wrong" for n in range(4, 12)}

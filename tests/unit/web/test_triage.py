@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 from tests.unit.web.conftest import Browser
-from tests.unit.web.findings import item, project, review
+from tests.unit.web.findings import findings, item, join, project, review
 
-from pipeline.app.findings.ledger import read_snapshot
-from pipeline.findings.model import Finding, FindingState
+from pipeline.findings.model import FindingState
 from pipeline.web.page import MAX_FORM
 
 FINDINGS = "/s/shop/findings"
@@ -27,10 +26,6 @@ def root(store: Path) -> Path:
     project(store.parent)
     review(store.parent, *map(item, range(1, 10)))
     return store.parent
-
-
-def findings(root: Path) -> list[Finding]:
-    return list(read_snapshot(root / ".awf", root, "2026-03-01T10:00:00Z").ledger)
 
 
 def states(root: Path) -> list[FindingState]:
@@ -58,7 +53,7 @@ def test_one_finding_is_decided_with_a_note(browser: Browser, root: Path) -> Non
 def test_a_decision_is_handed_to_the_program_that_the_user_allows(
     browser: Browser, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """0-39: as the command does it; a program that only the repository names is not run."""
+    """As the command does it; a program that only the repository names is not run."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     command = [sys.executable, "-c", "open('given', 'w').close()"]
@@ -71,6 +66,18 @@ def test_a_decision_is_handed_to_the_program_that_the_user_allows(
     settings.write_text(f"trust {{ record-write {json.dumps(shlex.join(command))} }}\n")
     send(browser(), "triage", id="2", **DISMISS)
     assert (root / "given").exists()
+
+
+@pytest.mark.parametrize(("only", "decided"), [("", [1, 10]), ("yes", [10])])
+def test_a_decision_counts_for_the_whole_line_of_work(
+    browser: Browser, root: Path, only: str, decided: list[int]
+) -> None:
+    """Every member is decided about and named, unless only the finding is meant."""
+    review(root, item(20, title="The cache is never emptied"), reviewer="other")
+    join(root, member=10, line=1)
+    result = send(browser(), "triage", id="10", only=only, **DISMISS)
+    assert sorted(move["number"] for move in result["applied"]) == decided
+    assert [one.number for one in findings(root) if one.state is FindingState.WONT_FIX] == decided
 
 
 @pytest.mark.parametrize(
@@ -96,7 +103,7 @@ def test_several_are_previewed_and_then_decided(browser: Browser, root: Path) ->
     client, ids = browser(), [finding.id for finding in findings(root)]
     send(client, "triage", id="1", **DISMISS)
     planned = send(client, "preview", id=["1", "2", "3", "nope"], **{"as": "open"})
-    assert planned["planned"] == [{"id": ids[0], "from": "wont_fix", "state": "open"}]
+    assert planned["planned"] == [{"id": ids[0], "number": 1, "from": "wont_fix", "state": "open"}]
     assert len(planned["refused"]) == 3
     assert states(root).count(FindingState.WONT_FIX) == 1
     done = send(client, "triage", id="1 2 3 nope", agreed=planned["seal"], **{"as": "open"})

@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 from tests.unit.web.conftest import LONGEST, PAGE, Browser
-from tests.unit.web.findings import item, project, review
+from tests.unit.web.findings import findings, item, project, review
 from tests.unit.web.workflows import run_workflow
 
-from pipeline.app.findings.ledger import read_snapshot
 from pipeline.app.store import load_state
 from pipeline.engine.ports import HumanAnswer
-from pipeline.findings.model import Finding
 from pipeline.journal.mailbox import SqliteMailbox
 from pipeline.journal.sqlite import SqliteJournal
 from pipeline.web.actions import StartedProcess
@@ -45,12 +43,8 @@ def root(store: Path) -> Path:
     return store.parent
 
 
-def findings(root: Path) -> list[Finding]:
-    return list(read_snapshot(root / ".awf", root, "2026-03-01T10:00:00Z").ledger)
-
-
 def decided(root: Path) -> dict[int, list[str]]:
-    return {one.number: [made.action for made in one.decisions] for one in findings(root) if one.decisions}
+    return {one.number: [made.word for made in one.decisions] for one in findings(root) if one.decisions}
 
 
 def start(client: TestClient, address: str = WALK, **form: str) -> str:
@@ -256,21 +250,34 @@ def wait_at_triage(store: Path) -> None:
 
 
 def test_a_waiting_triage_is_answered(browser: Browser, store: Path, started: list[StartedProcess]) -> None:
-    """The decisions are left for the run, which continues and records them; it files the tickets itself."""
+    """The decisions are reported and left for the run, which continues and records them; it files the tickets.
+
+    The page of the run has no report before, and then the one with what became of the fixes.
+    """
     wait_at_triage(store)
     client = browser(user="ada")
-    assert 'id="walk"' in client.get(PAGE).text
+    page = client.get(PAGE).text
+    assert ('id="walk"' in page, 'id="triage"' in page) == (True, False)
     address = start(client, f"{PAGE}/walk")
     for key in ("apply", "defer"):
         choose(client, address, key)
     assert not (store / "tickets").exists()
-    assert choose(client, address, "skip").headers["location"] == PAGE
+    assert choose(client, address, "skip").headers["location"] == address
+    report = client.get(address).text
+    assert f'href="{PAGE}"' in report
+    assert "<h1>Completion report</h1>" in report
+    assert "<h2>Accepted, not applied yet (1)</h2>" in report
     (process,) = started
     process.process.wait(LONGEST)
     with closing(SqliteJournal(store)) as journal:
         assert load_state(journal, "r1").status == "success", process.output()
     assert sorted(decided(store.parent).values()) == [["apply"], ["defer"], ["skip"]]
     assert len(list((store / "tickets").glob("*.md"))) == 1
+    for address in (PAGE, f"{PAGE}?part=rounds"):
+        report = client.get(address).text.partition('id="triage"')[2]
+        assert "<h2>Completion report</h2>" in report
+        assert re.findall(r"<h3>(\w+)[^<]* \(1\)</h3>", report) == ["Accepted", "Deferred", "Skipped"]
+        assert "Verdict: Ready with fixes" in report
 
 
 def test_the_first_to_decide_counts(browser: Browser, store: Path, started: list[StartedProcess]) -> None:

@@ -12,29 +12,24 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from pipeline.app.findings.ledger import Repository, open_ledger, timestamp
-from pipeline.app.findings.queries import VerdictSummary, summarize_verdict
+from pipeline.app.findings.lookup import require_full_review
+from pipeline.app.findings.queries import review_json
 from pipeline.app.findings.review_report import ReportWritten
 from pipeline.errors import AwfError
-from pipeline.findings.answers import drop_conflicting_rulings, reviewer_events
-from pipeline.findings.events import (
-    Disposition,
-    FindingRaised,
-    ItemOutcome,
-    LedgerEvent,
-    NotReported,
-    Pass,
-    ReportedAgain,
-    StateChanged,
-)
+from pipeline.findings.events import Disposition, FindingChanged, FindingRaised, ItemOutcome, LedgerEvent, Pass
 from pipeline.findings.evidence import named_places
-from pipeline.findings.formats import FORMATS, IMPORT_FORMATS, detect
-from pipeline.findings.formats.items import MAX_BYTES, malformed_report
+from pipeline.findings.formats import FORMATS, IMPORT_FORMATS, Format, detect
+from pipeline.findings.formats.items import MAX_BYTES, WRITTEN_FORMATS, malformed_report
+from pipeline.findings.formats.review import NOT_EXAMINED
 from pipeline.findings.git import TreeSnapshots, query_git
-from pipeline.findings.ingest import ingest, new_pass_id
-from pipeline.findings.ledger import Ledger, joined_to
-from pipeline.findings.model import Answer, FindingId, FindingState, RawFinding, ReviewerReport, UnreadableItem
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.looks import target_of
+from pipeline.findings.model import Draft, Finding, FindingId, FindingState, Report, ReportStatus
+from pipeline.findings.places import former_names
+from pipeline.findings.reports import with_risks
 from pipeline.findings.review_options import ReviewOptions
-from pipeline.findings.reviews import claims_to_verify
+from pipeline.findings.reviews import Review, review, review_id
+from pipeline.findings.taking import new_pass_id, take_in
 from pipeline.findings.triage import find_stale_dismissals
 from pipeline.language.model import Lens
 
@@ -43,7 +38,7 @@ STDIN = "-"
 CALLER = "awf findings import"
 STAGE = "stage:"  # before the name of a reviewer that is a stage of a run
 _DEFAULTS = ReviewOptions(caller=CALLER)
-_CHANGES = ("new", "unchanged", "updated", "moved", "reopened", "absent", "fixed")
+_CHANGES = ("new", "known", "reopened", "fixed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +81,7 @@ def _read_file(name: str, stdin: BinaryIO, largest: int) -> ReportFile:
 
 def decode_files(
     files: Iterable[ReportFile], root: Path, *, format: str, reviewer: str, lens: Lens | None, partial: bool = False
-) -> Iterator[ReviewerReport]:
+) -> Iterator[Report]:
     """The reports in files, one after another. Items of one reviewer are numbered through all of its files.
 
     A `partial` report says nothing about files that it does not name.
@@ -94,18 +89,19 @@ def decode_files(
     counts = Counter[str]()
     for file in files:
         report = replace(_decode(file, format, reviewer, str(root)), file=file.stem or "stdin")
+        report = replace(report, tool=report.format not in WRITTEN_FORMATS)
         if lens:
-            report = replace(report, findings=tuple(replace(finding, lens=lens) for finding in report.findings))
+            report = replace(report, lens=lens, drafts=tuple(replace(draft, lens=lens) for draft in report.drafts))
         if partial and report.covered is None:
-            named = (place.path for finding in report.findings for place in named_places(finding))
+            named = (place.path for draft in report.drafts for place in named_places(draft))
             report = replace(report, covered=tuple(dict.fromkeys(named)))
         if before := counts[report.reviewer]:
             report = _renumber(report, before)
-        counts[report.reviewer] += report.inputs
+        counts[report.reviewer] += len(report.drafts)
         yield report
 
 
-def _decode(file: ReportFile, format: str, reviewer: str, root: str) -> ReviewerReport:
+def _decode(file: ReportFile, format: str, reviewer: str, root: str) -> Report:
     name = reviewer or file.stem or "stdin"
     if file.problem:
         return malformed_report(name, "", file.problem)
@@ -115,21 +111,28 @@ def _decode(file: ReportFile, format: str, reviewer: str, root: str) -> Reviewer
     if kind is None:
         problem = f"the format of {file.name} is unknown; choose one with --format {'|'.join(IMPORT_FORMATS)}"
         return malformed_report(name, "", problem)
-    report = kind.read(file.data, reviewer=reviewer, root=root)
+    report = _read(kind, file.data, reviewer, root)
     unnamed = not report.reviewer or (report.reviewer == kind.name and not kind.is_tool)
     if reviewer or not unnamed:
         return report
-    return kind.read(file.data, reviewer=file.stem or kind.name, root=root)
+    return _read(kind, file.data, file.stem or kind.name, root)
 
 
-def _renumber(report: ReviewerReport, by: int) -> ReviewerReport:
-    def later(item: RawFinding | UnreadableItem) -> str:
-        prefix, _, number = item.input_id.rpartition("#")
-        return f"{prefix}#{int(number) + by}"
+def _read(kind: Format, data: bytes, reviewer: str, root: str) -> Report:
+    """Return the report in a file. Nobody can be asked again: an empty list in doubt cannot be used."""
+    report = with_risks(kind.read(data, reviewer=reviewer, root=root))
+    if not report.doubt or report.doubt == NOT_EXAMINED:
+        return report
+    status = ReportStatus.PARTIAL if report.drafts else ReportStatus.MALFORMED
+    return replace(report, status=status, problem=report.doubt, doubt="")
 
-    findings = tuple(replace(finding, input_id=later(finding)) for finding in report.findings)
-    unreadable = tuple(replace(item, input_id=later(item)) for item in report.unreadable)
-    return replace(report, findings=findings, unreadable=unreadable)
+
+def _renumber(report: Report, by: int) -> Report:
+    def later(draft: Draft) -> Draft:
+        prefix, _, number = draft.input_id.rpartition("#")
+        return replace(draft, input_id=f"{prefix}#{int(number) + by}")
+
+    return replace(report, drafts=tuple(map(later, report.drafts)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +140,8 @@ class ImportResult:
     """What a pass recorded."""
 
     passed: Pass
-    changes: dict[str, list[FindingId]]  # what it did to which findings; an id can be both moved and reopened
-    verdict: VerdictSummary
-    ledger: Ledger
+    changes: dict[str, list[FindingId]]  # what it did to which findings
+    review: Review
     problems: tuple[str, ...] = ()
     suggestion: str = ""
     stale: tuple[str, ...] = ()  # findings whose dismissal is stale
@@ -164,15 +166,15 @@ class ImportResult:
             "dispositions": self.dispositions,
             **self.changes,
             "unused": list(self.stale),
-            "verdicts": self.verdict.as_json(),
-            "reviewers": {name: str(status) for name, status in self.passed.coverage.reviewers.items()},
-            "problems": [*self.verdict.gaps, *self.problems, *(self.report.problems if self.report else ())],
+            "verdicts": review_json(self.review),
+            "reviewers": {look.reviewer: str(look.status) for look in self.passed.coverage.looks},
+            "problems": [*self.review.gaps, *self.problems, *(self.report.problems if self.report else ())],
             **({"report": self.report.path} if self.report else {}),
         }
 
 
 def import_reports(
-    reports: Iterable[ReviewerReport],
+    reports: Iterable[Report],
     store: Path,
     repository: Repository,
     now: datetime,
@@ -187,56 +189,66 @@ def import_reports(
     base = _find_commit(options.base, repository) if options.base else ""
     with open_ledger(store, repository, now) as opened:
         if options.mode == "verify":
-            if not claims_to_verify(opened.ledger):
+            if not any(map(_is_to_be_verified, opened.ledger.findings.values())):
                 help = "a verification checks findings that are fix_claimed or reopened; nothing was recorded"
                 raise AwfError("there is no claimed fix to verify", help=help)
-            if problem := opened.views.why_not_verifiable():
-                raise AwfError(problem, help="nothing was recorded")
-        passed = Pass(
-            id=new_pass_id(opened.ledger, int(now.timestamp()), repository.head),
-            started_at=at,
-            head=repository.head,
-            tree=taken.tree,
-            branch=repository.branch,
-            base=base,
-            task=options.task,
-            caller=options.caller,
-            mode=options.mode,
-            scope=options.scope,
-            target=options.target or repository.branch or repository.head[:12],
-        )
-        rulings: dict[str, list[Answer]] = {}  # by reviewer
-
-        def keep_rulings() -> Iterator[ReviewerReport]:
-            for report in reports:
-                rulings.setdefault(report.reviewer, []).extend(report.rulings)
-                yield report
-
-        def respond(ledger: Ledger, reported: frozenset[str]) -> Iterator[LedgerEvent]:
-            for name, said in rulings.items():
-                if name.startswith(STAGE):  # a stage does not confirm its own fixes
-                    continue
-                kept = drop_conflicting_rulings(said, ledger, reported)
-                given: dict[str, Any] = {"run": "", "round": 1, "by": name, "at": at, "pass_id": passed.id}
-                events = list(reviewer_events(kept, ledger, verifies=options.mode == "verify", **given))
-                yield from events
-                ledger = ledger.extended(events)
-
-        result = ingest(keep_rulings(), opened.ledger, passed, repository.root, repository.environment, at, respond)
+            require_full_review(opened.ledger)
+        passed = _new_pass(opened.ledger, repository, replace(options, base=base), at, int(now.timestamp()), taken.tree)
+        read = tuple(map(_of_a_stage, reports))
+        notes = tuple(f"{report.reviewer}: {note}" for report in read for note in _notes(report))
+        result = take_in(read, opened.ledger, passed, repository.root, repository.environment, at)
         opened.store.append(result.events)
-        passed, changes = result.passed, pass_changes(result.events, opened.ledger)
-        del result  # a hundred thousand findings need not be kept twice
+        passed, changes = result.passed, pass_changes(result.events)
+        del result, read  # a hundred thousand findings need not be kept twice
         ledger = opened.ledger
-        written = opened.views.write(ledger, passed, at)
+        written = opened.views.write(ledger, passed)
     return ImportResult(
         passed,
         changes,
-        summarize_verdict(ledger),
-        ledger,
-        opened.problems + written.problems,
+        review(ledger, passed),
+        notes + opened.problems + written.problems,
         written.suggestion,
         tuple(find_stale_dismissals(ledger, repository.root, repository.environment, at)),
     )
+
+
+def _new_pass(ledger: Ledger, repository: Repository, options: ReviewOptions, at: str, seconds: int, tree: str) -> Pass:
+    id = new_pass_id(ledger, seconds, repository.head)
+    paths = target_of(options, "", tree, repository.root, repository.environment).paths
+    if paths is not None:
+        paths = (*paths, *former_names(ledger, paths, repository.root, repository.environment))
+    return Pass(
+        id=id,
+        started_at=at,
+        review=review_id(ledger, id, "", 1, options.mode),
+        head=repository.head,
+        tree=tree,
+        branch=repository.branch,
+        base=options.base,
+        task=options.task,
+        caller=options.caller,
+        mode=options.mode,
+        scope=options.scope,
+        target=options.target or repository.branch or repository.head[:12],
+        paths=paths,
+    )
+
+
+def _notes(report: Report) -> tuple[str, ...]:
+    """Return what is odd about a report that is taken as it is."""
+    return (*report.notes, report.doubt) if report.doubt and not report.drafts else report.notes
+
+
+def _is_to_be_verified(finding: Finding) -> bool:
+    return finding.state in (FindingState.FIX_CLAIMED, FindingState.REOPENED)
+
+
+def _of_a_stage(report: Report) -> Report:
+    """Return what a stage of a run reports: it does not confirm its own fixes, and speaks for no reviewer."""
+    if not report.reviewer.startswith(STAGE):
+        return report
+    drafts = tuple(replace(draft, reviewer=report.reviewer) for draft in report.drafts)
+    return replace(report, drafts=drafts, rulings=())
 
 
 def _find_commit(name: str, repository: Repository) -> str:
@@ -248,22 +260,21 @@ def _find_commit(name: str, repository: Repository) -> str:
     return commit
 
 
-def pass_changes(events: Iterable[LedgerEvent], ledger: Ledger) -> dict[str, list[FindingId]]:
-    """What the events of a pass did, each finding once in each list, and a cluster as its leader."""
+def pass_changes(events: Iterable[LedgerEvent]) -> dict[str, list[FindingId]]:
+    """Return what the events of a pass did, each finding once in each list."""
     lists: dict[str, dict[FindingId, None]] = {name: {} for name in _CHANGES}
     for event in events:
-        match event:
-            case FindingRaised():
-                lists["new"][event.finding.id] = None
-            case ReportedAgain():
-                lists[event.observed][event.id] = None
-            case StateChanged(state=FindingState.REOPENED):
-                lists["reopened"][event.id] = None
-            case StateChanged(state=FindingState.VERIFIED_FIXED):
-                lists["absent"].pop(event.id, None)
-                lists["fixed"][event.id] = None
-            case NotReported():
-                lists["absent"][event.id] = None
-            case _:
-                pass  # the finding's own history has the rest
-    return {name: [id for id in ids if not joined_to(ledger.findings[id])] for name, ids in lists.items()}
+        if isinstance(event, FindingRaised):
+            lists["new"][event.finding.id] = None
+        elif isinstance(event, FindingChanged):
+            lists[_kind_of(event)][event.id] = None
+    return {name: list(ids) for name, ids in lists.items()}
+
+
+def _kind_of(event: FindingChanged) -> str:
+    """Return in which list a change belongs."""
+    if event.change.state is FindingState.REOPENED:
+        return "reopened"
+    if event.change.state is FindingState.VERIFIED_FIXED:
+        return "fixed"
+    return "known"

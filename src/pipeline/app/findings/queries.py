@@ -1,4 +1,4 @@
-"""What commands and pages ask of a ledger: which findings match, and the verdict on them."""
+"""What commands and pages ask of a ledger: which lines of work match, and what is said of them in JSON."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -6,22 +6,22 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
-from pipeline.app.findings.ledger import find_pass
+from pipeline.app.findings.lookup import find_pass, is_verifiable
 from pipeline.errors import AwfError
-from pipeline.findings.events import ItemOutcome, Pass, ReviewerVerdict
+from pipeline.findings.events import ItemOutcome, Pass
+from pipeline.findings.gate import importance
 from pipeline.findings.ledger import Ledger, hidden_items, last_passes
+from pipeline.findings.lines import Line
 from pipeline.findings.model import Category, Finding, FindingId, FindingState, Gate, Severity
-from pipeline.findings.reviews import Review, last_review, ledger_verdicts, review_ids, standing_rejections
-from pipeline.findings.triage import importance
-from pipeline.findings.verdicts import Shipping, Verdict, Verdicts
-from pipeline.text import plural
+from pipeline.findings.reviews import Review
+from pipeline.findings.verdicts import Readiness, Shipping, Verdict, blocks
 
 ALL_STATES = frozenset(FindingState)
-NEEDS_ATTENTION = frozenset(state for state in FindingState if state.needs_attention)
+OPEN_STATES = frozenset(state for state in FindingState if state.is_open)
 DISMISSED_STATES = frozenset(state for state in FindingState if state.dismissed)
 STATE_GROUPS = {
     "all": ALL_STATES,
-    "outstanding": NEEDS_ATTENTION,
+    "outstanding": OPEN_STATES,
     "active": frozenset(state for state in FindingState if state.active),
     "dismissed": DISMISSED_STATES,
 }
@@ -31,9 +31,13 @@ _EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class FindingFilter:
-    """Which findings are meant. An empty condition matches every finding."""
+    """Which lines of work are meant. An empty condition matches every line.
 
-    states: frozenset[FindingState] = NEEDS_ATTENTION
+    State, severity and gate are those of the line, as lists show them: a filter for minor findings never selects a line
+    with a severe one. The other conditions are met by any member.
+    """
+
+    states: frozenset[FindingState] = OPEN_STATES
     severities: frozenset[Severity] = frozenset()
     gates: frozenset[Gate] = frozenset()
     categories: frozenset[Category] = frozenset()
@@ -44,32 +48,40 @@ class FindingFilter:
     since: datetime | None = None  # raised, reported or changed then or later
     among: frozenset[FindingId] | None = None  # one of these; None is any
 
-    def matches(self, finding: Finding) -> bool:
-        """Whether a finding meets every condition."""
+    def matches(self, line: Line) -> bool:
+        """Return whether a line of work meets every condition."""
         return (
-            finding.state in self.states
-            and (self.among is None or finding.id in self.among)
-            and (not self.severities or finding.severity in self.severities)
-            and (not self.gates or finding.gate.value in self.gates)
+            line.state in self.states
+            and (not self.severities or line.severity in self.severities)
+            and (not self.gates or line.gate in self.gates)
+            and any(map(self._matches_member, line.members))
+        )
+
+    def _matches_member(self, finding: Finding) -> bool:
+        return (
+            (self.among is None or finding.id in self.among)
             and (not self.categories or finding.category in self.categories)
             and (not self.files or any(_is_in(finding, name) for name in self.files))
-            and (not self.stages or any(vote.stage in self.stages for vote in finding.votes))
-            and (not self.reviewers or any(vote.reviewer in self.reviewers for vote in finding.votes))
+            and (not self.stages or finding.stage in self.stages)
+            and (not self.reviewers or finding.reviewer in self.reviewers)
             and (not self.words or _contains(finding, self.words))
             and (self.since is None or (_parse_time(finding.updated_at) or _EARLIEST) >= self.since)
         )
 
 
-def select(findings: Iterable[Finding], wanted: FindingFilter) -> list[Finding]:
-    """The findings that match, the most important first."""
-    return sorted(filter(wanted.matches, findings), key=importance)
+def select(lines: Iterable[Line], wanted: FindingFilter) -> list[Line]:
+    """Return the lines of work that match, the most important first."""
+    return sorted(filter(wanted.matches, lines), key=lambda line: importance(line.lead))
 
 
 def narrow(names: Iterable[str], ledger: Ledger, wanted: FindingFilter) -> tuple[list[str], list[str]]:
-    """The names of findings that match, and of those that do not. An unknown name stays, so that it is reported."""
-    known = {name: ledger.find(name) if name else None for name in dict.fromkeys(names)}
-    others = [name for name, finding in known.items() if finding is not None and not wanted.matches(finding)]
-    return [name for name in known if name not in others], others
+    """Return the names whose lines of work match, and those that do not. An unknown name stays, to be reported."""
+    kept, others = list[str](), list[str]()
+    for name in dict.fromkeys(names):
+        finding = ledger.find(name) if name else None
+        matches = finding is None or wanted.matches(ledger.line(finding.id))
+        (kept if matches else others).append(name)
+    return kept, others
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +106,7 @@ class FilteredItems:
 
 
 def filtered_items(ledger: Ledger, run: str = "") -> FilteredItems:
-    """What the gate filtered or demoted in the last passes of a run, or of the last run or import."""
+    """Return what the gate filtered or demoted in the last passes of a run, or of the last run or import."""
     covered = [passed.coverage for passed in last_passes(ledger, run)]
     return FilteredItems(
         tuple(hidden_items(ledger, run)),
@@ -104,13 +116,13 @@ def filtered_items(ledger: Ledger, run: str = "") -> FilteredItems:
 
 
 def parse_states(names: Iterable[str]) -> frozenset[FindingState]:
-    """The states that names mean, each that of a state or of a group."""
+    """Return the states that names mean, each that of a state or of a group."""
     groups = (STATE_GROUPS.get(name) or {FindingState(name.replace("-", "_"))} for name in names)
     return frozenset().union(*groups)
 
 
 def parse_since(text: str, ledger: Ledger) -> datetime:
-    """The time that a date, a time or a pass means."""
+    """Return the time that a date, a time or a pass means."""
     if time := _parse_time(text):
         return time
     try:
@@ -134,7 +146,7 @@ def _is_in(finding: Finding, name: str) -> bool:
 
 
 def _parse_time(text: str) -> datetime | None:
-    """A time, in UTC if it does not say; None if it cannot be read, as in a foreign record."""
+    """Return a time, in UTC if it does not say; None if it cannot be read, as in a foreign record."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -142,142 +154,86 @@ def _parse_time(text: str) -> datetime | None:
     return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
-def finding_row(finding: Finding, ledger: Ledger) -> dict[str, Any]:
-    """A finding as one JSON object of a list."""
-    location, members = finding.location, ledger.members(finding.id)
+def line_row(line: Line) -> dict[str, Any]:
+    """Return a line of work as one JSON object of a list; its numbers can be recomputed from its members."""
+    lead, location = line.lead, line.location
     return {
-        "id": finding.id,
-        "number": finding.number,
-        "title": finding.title,
-        "state": str(finding.state),
-        "observed": str(finding.observed),
-        "severity": str(finding.severity),
-        "gate": str(finding.gate.value),
-        "confidence": finding.confidence.value,
-        "category": str(finding.category),
+        "id": line.id,
+        "number": line.number,
+        "title": line.title,
+        "state": str(line.state),
+        "severity": str(line.severity),
+        "gate": str(line.gate),
+        "confidence": lead.confidence.value,
+        "category": str(lead.category),
         "file": location.path if location else None,
         "line": location.start if location else None,
         "end_line": location.end if location else None,
-        "sources": list(finding.sources),
-        "lens": str(finding.lens),
-        "agreement": finding.agreement,
-        "attempts": len(finding.attempts),
-        **({"may_be": list(finding.may_be)} if finding.may_be else {}),
-        **({"members": [member.id for member in members]} if members else {}),
+        "reviewers": list(line.reviewers),
+        "lens": str(lead.lens),
+        "may_be": list(lead.may_be),
+        "members": [member_row(member) for member in line.members],
     }
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictSummary:
-    """The verdicts on all findings, and the numbers behind them."""
-
-    verdicts: Verdicts
-    required: int  # findings that must be fixed
-    claimed: int  # fixes that nobody has verified
-    gaps: tuple[str, ...]  # whose last answer could not be read, and why
-    dismissed: tuple[dict[str, Any], ...]  # the findings that would block if they were not dismissed
-    silent: tuple[str, ...] = ()  # the reviewers with gaps
-    review: Review | None = None  # the last one
-    review_id: str = ""
-    older: tuple[Finding, ...] = ()  # what needs attention and the last review is not about
-    rejections: tuple[ReviewerVerdict, ...] = ()  # the reviewers that reject the change in their last answer
-
-    def failing(self, worst: Verdict = Verdict.FAIL) -> bool:
-        """Whether a gate must stop the change: the verdict without claimed fixes is at least this bad, or has gaps."""
-        order = list(Verdict)
-        return not self.verdicts.complete or order.index(self.verdicts.after_verification) >= order.index(worst)
-
-    def as_json(self) -> dict[str, Any]:
-        """The verdicts for a program. With a gap nothing ships and nothing is ready."""
-        return {
-            "verdict": str(self.verdicts.verdict),
-            "after_verification": str(self.verdicts.after_verification),
-            "ship": self.verdicts.shipping is Shipping.SHIP,
-            "readiness": str(self.verdicts.readiness),
-            "complete": self.verdicts.complete,
-            "summary": dict(self.verdicts.summary),
-            "dismissed": list(self.dismissed),
-            "review": self._review_json(),
-        }
-
-    def _review_json(self) -> dict[str, Any] | None:
-        """The verdict of the last review alone; None if there was none."""
-        if self.review is None:
-            return None
-        return {
-            "id": self.review_id,
-            "passes": [str(passed.id) for passed in self.review.passes],
-            "verdict": str(self.review.verdicts.verdict),
-            "ship": self.review.verdicts.shipping is Shipping.SHIP,
-            "tree_changed": self.review.tree_changed,
-            "older": [str(finding.id) for finding in self.older],
-        }
-
-    @property
-    def difference(self) -> str:
-        """How the verdict of the last review alone differs, and why; empty if it does not."""
-        if self.review is None:
-            return ""
-        own = self.review.verdicts
-        if (own.verdict, own.shipping) == (self.verdicts.verdict, self.verdicts.shipping):
-            return ""
-        silent = [name for name in self.silent if name not in self.review.coverage.silent]
-        rejecting = [one.reviewer for one in self.rejections if one not in self.review.rejections]
-        names = list(dict.fromkeys(name for finding in self.older for name in finding.sources))
-        by = f" by {' and '.join(names)}" if len(names) in (1, 2) else f" by {len(names)} reviewers" if names else ""
-        reasons = {
-            f"{plural(len(self.older), 'older finding')}{by} still open": bool(self.older),
-            f"no readable answer of {', '.join(silent)}": bool(silent),
-            f"{', '.join(rejecting)} rejected the change earlier": bool(rejecting),
-        }
-        return "; ".join([f"{own.verdict} for this review", *(text for text, applies in reasons.items() if applies)])
-
-    @property
-    def headline(self) -> str:
-        """The verdict in one line."""
-        claimed, verified = self.verdicts.verdict, self.verdicts.after_verification
-        counts = ", ".join(f"{number} {severity}" for severity, number in self.verdicts.summary.items() if number)
-        text = f" ({counts})" if counts else ""
-        if self.claimed and claimed != verified:
-            fixes = "1 claimed fix is" if self.claimed == 1 else f"{self.claimed} claimed fixes are"
-            text = f" as claimed{text}; {verified} until {fixes} verified"
-        return f"{claimed}{text}" + ("" if self.verdicts.complete else "; the review is incomplete")
+def member_row(finding: Finding) -> dict[str, Any]:
+    """Return a finding as a member of its line of work."""
+    return {
+        "id": finding.id,
+        "number": finding.number,
+        "reviewer": finding.reviewer,
+        "severity": str(finding.severity),
+        "state": str(finding.state),
+        "title": finding.title,
+    }
 
 
-def summarize_verdict(ledger: Ledger) -> VerdictSummary:
-    """The verdicts on a ledger after its last pass."""
-    own = [finding for finding in ledger if not finding.pre_existing]
-    severe = (Severity.CRITICAL, Severity.HIGH)
-    coverage = ledger.coverage()
-    gaps = ["nothing was reviewed: this store has no pass"]
-    review = last_review(ledger)
-    about = {finding.id for finding in review.findings} if review else set()
-    if coverage:
-        silent = coverage.silent.items()
-        gaps = [f"{name} is {status}: {coverage.problems.get(name, 'no answer')}" for name, status in silent]
-    return VerdictSummary(
-        ledger_verdicts(ledger),
-        required=sum(one.state.active and one.gate.value is Gate.MUST for one in own),
-        claimed=sum(one.state is FindingState.FIX_CLAIMED for one in own),
-        gaps=tuple(gaps),
-        dismissed=tuple(
-            _dismissal_row(one)
-            for one in own
-            if one.state.dismissed and (one.gate.value is Gate.MUST or one.severity in severe)
-        ),
-        silent=tuple(coverage.silent) if coverage else (),
-        review=review,
-        review_id=review_ids(ledger)[review.passes[-1].id] if review else "",
-        older=tuple(one for one in own if one.state.needs_attention and one.id not in about),
-        rejections=tuple(standing_rejections(ledger)),
-    )
+def verify_command(review: Review) -> str:
+    """Return the command that has claimed fixes verified; after a quick review only a full one does."""
+    return "awf review --mode verify" if is_verifiable(review.ledger) else "awf review"
+
+
+def is_failing(review: Review, worst: Verdict = Verdict.FAIL) -> bool:
+    """Return whether a gate must stop the change: it was not looked at whole, or the verdict is at least this bad."""
+    ready = review.readiness() is not Readiness.NOT_READY
+    return not review.complete or not ready or review.verdict.rank >= worst.rank
+
+
+def review_json(review: Review) -> dict[str, Any]:
+    """Return what is known about a target, for a program."""
+    passed = review.passed
+    passes = [id for id, one in review.ledger.passes.items() if one.review == review.id] if passed else []
+    about = {"id": review.id, "passes": passes, "target": passed.target, "mode": passed.mode} if passed else None
+    return {
+        "verdict": str(review.verdict),
+        "ship": review.shipping is Shipping.SHIP and review.readiness() is not Readiness.NOT_READY,
+        "readiness": str(review.readiness()),
+        "complete": review.complete,
+        "summary": review.summary,
+        "open": list(map(line_row, review.open)),
+        "claimed": list(map(member_row, review.claimed)),
+        "elsewhere": len(review.elsewhere),
+        "gaps": list(review.gaps),
+        "rejections": [{"reviewer": look.reviewer, "argument": look.argument} for look in review.rejections],
+        "unruled": list(review.unruled),
+        "unseen": list(review.unseen),
+        "unshown": list(review.passed.unshown) if review.passed else [],
+        "dismissed": dismissed_blockers(review),
+        "review": about,
+    }
+
+
+def dismissed_blockers(review: Review) -> list[dict[str, Any]]:
+    """Return the findings about the target that would block if nobody had dismissed them, with who did it and why."""
+    dismissed = (one for one in review.findings if one.state.dismissed and not one.pre_existing)
+    return [_dismissal_row(one) for one in dismissed if blocks(one) or one.severity is Severity.HIGH]
 
 
 def _dismissal_row(finding: Finding) -> dict[str, Any]:
-    """Who dismissed a finding and why, by its suppression or else by its history."""
+    """Return who dismissed a finding and why, by its suppression or else by its history."""
     change = next((one for one in reversed(finding.history) if one.state is finding.state), None)
-    by, note = (change.by, change.note) if change else ("", "")
-    if suppression := finding.suppression:
+    by, note = (change.who or str(change.by), change.note) if change else ("", "")
+    suppression = finding.suppression
+    if suppression:
         by, note = suppression.by or by, suppression.reason or note
-    row = {"id": finding.id, "number": finding.number, "title": finding.title}
-    return row | {"severity": str(finding.severity), "state": str(finding.state), "by": by, "note": note}
+    return member_row(finding) | {"by": by, "note": note}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from pipeline.app.findings.ledger import Repository, open_ledger
 from pipeline.errors import AwfError
+from pipeline.findings.ledger import passes_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +22,11 @@ def write_review_report(
 ) -> ReportWritten:
     """Write the report of the last review, or of the last one of a run, and name it in the verdict file.
 
-    Its name has the id of the review, as the verdict file has it. A quick review has no report.
+    There is one report for each review, by its id: a verification writes it again. A quick review has no report.
     """
     with open_ledger(store, repository, now) as opened:
         ledger = opened.ledger
-        passes = [passed for passed in ledger.passes.values() if not run or passed.run == run]
+        passes = passes_of(ledger, run) if run else list(ledger.passes.values())
         if not passes:
             raise AwfError("there is no review to report", help="start one with: awf run, or awf findings import FILE")
         path, problems = opened.views.write_report(ledger, passes[-1], directory)

@@ -1,6 +1,7 @@
 """Decisions about findings: previewed, then recorded all at once and shown in the view files.
 
-What one command decides is recorded whole or not at all. A recorded pass is never changed.
+A decision on a number counts for all findings of that line of work, unless only one of them is meant. What one command
+decides is recorded whole or not at all. A recorded pass is never changed.
 """
 
 from collections import defaultdict
@@ -11,11 +12,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from pipeline.app.findings.ledger import LedgerSnapshot, Repository, find_finding, open_ledger
+from pipeline.app.findings.ledger import LedgerSnapshot, Repository, open_ledger
+from pipeline.app.findings.lookup import find_finding
 from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
+from pipeline.findings.lines import Line
 from pipeline.findings.model import Finding, FindingState
-from pipeline.findings.triage import TriageOutcome, merge_findings, split_findings, triage
+from pipeline.findings.triage import TriageOutcome, merge_lines, split_findings, triage
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +29,12 @@ class TriageRequest:
     by: str
     note: str = ""
     expires: str = ""
+    only: bool = False  # the named findings, and not the others of their lines of work
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenFindings:
-    """The findings that are meant, by any of their names, and notes about the choice."""
+    """The lines of work that are meant, by any of their names, and notes about the choice."""
 
     names: tuple[str, ...]
     notes: tuple[str, ...] = ()
@@ -57,12 +61,20 @@ class TriageResult:
 
     def as_json(self, word: str) -> dict[str, Any]:
         """The decisions for a program; `word` says whether they are applied or planned."""
-        moves = [{"id": id, "from": str(before), "state": str(after)} for id, before, after in self.changes]
+        moves = [
+            {
+                "id": move.finding.id,
+                "number": move.finding.number,
+                "from": str(move.finding.state),
+                "state": str(move.state),
+            }
+            for move in self.moves
+        ]
         return {word: moves, "refused": self.refused, "problems": list(self.problems)}
 
     @property
     def changes(self) -> list[tuple[str, FindingState, FindingState]]:
-        """The id, the old and the new state of each finding."""
+        """Return the id, the old and the new state of each finding."""
         return [(move.finding.id, move.finding.state, move.state) for move in self.moves]
 
     @property
@@ -108,30 +120,44 @@ def _decide(
 ) -> tuple[TriageOutcome, TriageResult]:
     chosen = choose(ledger)
     outcome = triage(
-        ledger, chosen.names, request.status, note=request.note, by=request.by, at=at, expires=request.expires
+        ledger,
+        chosen.names,
+        request.status,
+        note=request.note,
+        by=request.by,
+        at=at,
+        expires=request.expires,
+        only=request.only,
     )
-    moves = tuple(TriageMove(ledger.findings[event.id], event.state) for event in outcome.events)
+    moves = tuple(
+        TriageMove(ledger.findings[event.id], event.change.state or ledger.findings[event.id].state)
+        for event in outcome.events
+    )
     return outcome, TriageResult(moves, outcome.refused, problems + chosen.notes)
 
 
 def merge(
     names: Sequence[str], into: str, store: Path, repository: Repository, now: datetime, note: str = ""
-) -> tuple[list[Finding], Finding, tuple[str, ...]]:
-    """Make the named findings part of another one, all or none: those, the one that leads them now, and problems."""
+) -> tuple[list[Finding], Line, tuple[str, ...]]:
+    """Make the named findings part of the line of work of another one, all or none.
+
+    Return those that moved, the line, and problems.
+    """
     with open_ledger(store, repository, now) as opened:
         ledger = opened.ledger
         findings = [find_finding(name, ledger) for name in dict.fromkeys(names)]
         target = find_finding(into, ledger)
-        problems = opened.problems + opened.record(merge_findings(ledger, findings, target, opened.at, note))
-        return findings, ledger.findings[ledger.leader(target.id)], problems
+        events = merge_lines(ledger, findings, target, opened.at, note)
+        problems = opened.problems + opened.record(events)
+        return [opened.ledger.findings[event.id] for event in events], opened.ledger.line(target.id), problems
 
 
 def split(
     names: Sequence[str], store: Path, repository: Repository, now: datetime, note: str = ""
 ) -> tuple[list[Finding], tuple[str, ...]]:
-    """Separate the named findings from those they are merged with, all or none: those, and problems."""
+    """Make each named finding a line of work of its own, all or none; return them, and problems."""
     with open_ledger(store, repository, now) as opened:
         ledger = opened.ledger
-        events = split_findings(ledger, [find_finding(name, ledger) for name in names], opened.at, note)
-        findings = [ledger.findings[event.id] for event in events]
-        return findings, opened.problems + opened.record(events)
+        findings = [find_finding(name, ledger) for name in dict.fromkeys(names)]
+        problems = opened.problems + opened.record(split_findings(ledger, findings, opened.at, note))
+        return [opened.ledger.findings[finding.id] for finding in findings], problems

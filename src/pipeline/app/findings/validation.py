@@ -7,9 +7,10 @@ from typing import Any
 
 from pipeline.app.findings.agent import open_agent
 from pipeline.app.wiring import Runtime
-from pipeline.findings.model import Finding, FindingId
-from pipeline.findings.walk.machine import Validation
-from pipeline.findings.walk.validation import VALIDATE, VALIDATED, Validate, validate_findings
+from pipeline.findings.lines import Line
+from pipeline.findings.model import FindingId
+from pipeline.findings.walk.state import Validation
+from pipeline.findings.walk.validation import VALIDATE, VALIDATED, Validator, validate_lines
 from pipeline.language.model import ModelChoice
 
 
@@ -20,18 +21,18 @@ def open_validator(
     options: Mapping[str, Any],
     base: str,
     choice: ModelChoice | None = None,
-) -> Validate:
+) -> Validator:
     """Return what asks the agent that the options name, else the one that a run would use.
 
     `base` is the commit that the reviewed change started from. Raises AwfError if the agent cannot be used.
     """
     agent = open_agent(VALIDATE, "validations", root, runtime, now, options, choice)
 
-    async def ask(number: int, finding: Finding, question: str) -> str:
-        outcome = await agent.ask(question, finding.id, number, passing=VALIDATED)
+    async def ask(number: int, line: Line, question: str) -> str:
+        outcome = await agent.ask(question, line.id, number, passing=VALIDATED)
         return "" if outcome.failure else outcome.response
 
-    async def validate(findings: Sequence[Finding]) -> Mapping[FindingId, Validation]:
-        return await validate_findings(findings, base, ask)
+    async def validate(lines: Sequence[Line]) -> Mapping[FindingId, Validation]:
+        return await validate_lines(lines, base, ask)
 
     return validate

@@ -5,7 +5,6 @@ The texts of tables and facts are sanitized, bounded and on one line; a format o
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from math import inf
 from pathlib import Path, PurePath
 from typing import Any
@@ -17,20 +16,23 @@ from pipeline.app.workspace_diff import diff_run
 from pipeline.engine.context import Key
 from pipeline.engine.outcome import Status
 from pipeline.engine.ports import Journal
-from pipeline.findings.ledger import Ledger, open_findings
+from pipeline.findings.explanation import change_text
+from pipeline.findings.gate import importance
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.lines import Line
 from pipeline.findings.model import Finding, Gate
+from pipeline.findings.reviews import Review, review_of_run
 from pipeline.findings.rounds import Round, rounds
-from pipeline.findings.triage import importance
 from pipeline.findings.walk.report import report_data
 from pipeline.findings.walk.session import triage_of_run
-from pipeline.text import format_cost, format_count, format_duration, sanitize_line, truncate
+from pipeline.text import format_cost, format_count, format_duration, format_utc, one_line
 
 FOLD_AFTER = 12  # steps; a longer path is folded away
 MAX_ROWS = 200  # findings, reports, notes, and lines of a finding's history
-_MAX_TEXT = 300
 _MAX_NAME = 60
 _MAX_GOAL = 4000
 _LONGEST_CYCLE = 8
+_BAR_WIDTH = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +55,8 @@ class ReviewSummary:
     """What the ledger knows about a run."""
 
     rounds: tuple[Round, ...] = ()
-    findings: tuple[Finding, ...] = ()  # most important first
-    open: tuple[Finding, ...] = ()  # those of them that are open, and were reported in this run
+    review: Review | None = None  # of the target of the run
+    lines: tuple[Line, ...] = ()  # of work about that target, what is open first, then the most important
     triage: Mapping[str, Any] = field(default_factory=dict)  # what was decided, and what became of the fixes
     hidden: FilteredItems = field(default_factory=FilteredItems)  # also what is only suspected
 
@@ -79,6 +81,7 @@ class ReportTable:
     rows: tuple[tuple[str, ...], ...]
     numbers: frozenset[int] = frozenset()  # the columns that hold numbers
     status: int | None = None  # the column that holds a status
+    sums: bool = False  # whether the last row is about all the others
 
 
 def build_report(history: RunHistory, review: ReviewSummary, changes: str, *, driven: bool) -> RunReport:
@@ -86,7 +89,7 @@ def build_report(history: RunHistory, review: ReviewSummary, changes: str, *, dr
     state = history.state
     unfinished = "running" if driven and not state.status.final else "interrupted"
     return RunReport(
-        overview=overview_of(history, review.open, len(review.hidden.items), driven=driven),
+        overview=overview_of(history, review.review, driven=driven),
         file=history.created.file,
         steps=tuple(_steps(history.timeline, unfinished)),
         seconds=state.seconds,
@@ -142,22 +145,17 @@ def read_review(journal: Journal, run_id: str) -> ReviewSummary:
 
 
 def summarize_review(ledger: Ledger, run_id: str) -> ReviewSummary:
-    """The rounds of a run, and every finding that its passes or fix attempts were about."""
-    passes = {str(one.id) for one in ledger.passes.values() if one.run == run_id}
-
-    def concerns_run(finding: Finding) -> bool:
-        seen = any(change.pass_id in passes for change in finding.history)
-        return seen or any(attempt.run == run_id for attempt in finding.attempts)
-
-    findings = sorted(filter(concerns_run, ledger), key=lambda one: (not one.state.active, importance(one)))
-    walk, left = triage_of_run(ledger, run_id), tuple(open_findings(ledger, run_id))
-    decided, hidden = report_data(walk) if walk else {}, filtered_items(ledger, run_id)
-    return ReviewSummary(tuple(rounds(ledger, run_id)), tuple(findings), left, decided, hidden)
-
-
-def one_line(text: str, width: int = _MAX_TEXT) -> str:
-    """A text from anywhere, on one line."""
-    return truncate(sanitize_line(text[: 4 * width]), width)
+    """Return the rounds of a run, and every line of work about its target."""
+    review, walk = review_of_run(ledger, run_id), triage_of_run(ledger, run_id)
+    heads = dict.fromkeys(finding.line for finding in review.findings) if review else {}
+    lines = sorted(map(ledger.line, heads), key=lambda line: (not line.state.active, importance(line.lead)))
+    return ReviewSummary(
+        rounds=tuple(rounds(ledger, run_id)),
+        review=review,
+        lines=tuple(lines),
+        triage=report_data(walk) if walk else {},
+        hidden=filtered_items(ledger, run_id),
+    )
 
 
 def title(report: RunReport) -> str:
@@ -179,22 +177,20 @@ def facts(report: RunReport) -> Iterator[tuple[str, str]]:
     yield "workflow", f"{title(report)} ({one_line(PurePath(report.file).name)})" if report.file else title(report)
     yield "outcome", f"{run.status}: {one_line(run.reason)}" if run.reason else run.status
     if run.until is not None:
-        yield "quota resets", _format_time(run.until)
+        yield "quota resets", format_utc(run.until)
     if run.resume is not None:
         yield "resume with", one_line(" ".join(["awf resume", run.run_id, *run.resume]))
-    yield "started", _format_time(run.began)
-    yield "last record", _format_time(run.last)
+    yield "started", format_utc(run.began)
+    yield "last record", format_utc(run.last)
     yield "time running", format_duration(report.seconds)
-    yield "open findings", str(run.findings)
+    if run.verdict:
+        yield "verdict", one_line(run.verdict)
+    yield "open lines of work", str(run.findings)
     yield "open reports", str(run.reports)
     yield "tokens", format_count(run.tokens) if run.tokens else "none recorded"
     yield "cost", format_cost(run.cost_usd) if run.cost_usd else "none recorded"
     if report.changes:
         yield "changes", one_line(report.changes)
-
-
-def _format_time(at: float) -> str:
-    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def path_line(steps: Sequence[PathStep]) -> str:
@@ -241,13 +237,27 @@ def path_table(steps: Sequence[PathStep]) -> ReportTable:
 
 
 def rounds_table(review: ReviewSummary) -> ReportTable:
-    """The review rounds in numbers."""
-    head = ("round", "open", "new", "resolved", "carried", "regressed", "late", "caused by a fix")
+    """Return the review rounds in numbers."""
+    head = ("round", "open", "new", "resolved", "carried", "regressed")
     rows = []
     for one in review.rounds:
-        groups = (one.outstanding, one.new, one.resolved, one.carried, one.regressed, one.late, one.caused_by_fix)
+        groups = (one.outstanding, one.new, one.resolved, one.carried, one.regressed)
         rows.append((str(one.number), *(str(len(group)) for group in groups)))
     return ReportTable(head, tuple(rows), frozenset(range(len(head))))
+
+
+def rounds_bars(review: ReviewSummary) -> list[str]:
+    """What was open in each round, as a picture made of characters; nothing without rounds."""
+    if not review.rounds:
+        return []
+    most = max(1, *(len(one.outstanding) for one in review.rounds))
+    lines = ["open in each round"]
+    for one in review.rounds:
+        count = len(one.outstanding)
+        shortest = 1 if count else 0
+        bar = "█" * max(round(_BAR_WIDTH * count / most), shortest)
+        lines.append(f"{one.number:>4}  {bar} {count}")
+    return lines
 
 
 def hidden_table(hidden: FilteredItems) -> ReportTable:
@@ -260,49 +270,48 @@ def hidden_table(hidden: FilteredItems) -> ReportTable:
     return ReportTable(("item", "what", "title", "why"), tuple(rows))
 
 
-def findings_table(findings: Sequence[Finding]) -> ReportTable:
-    """A row for each finding."""
-    rows = (
-        (
-            str(one.number),
-            f"{one.severity}, must" if one.gate.value is Gate.MUST else str(one.severity),
-            one.state.replace("_", " "),
-            one_line(one.location.path_line) if one.location else "",
-            one_line(one.title),
-            str(len(one.attempts)) if one.attempts else "",
-        )
-        for one in findings
-    )
-    head = ("no.", "severity", "state", "location", "finding", "fix attempts")
-    return ReportTable(head, tuple(rows), frozenset({0, 5}), 2)
+def findings_table(lines: Sequence[Line]) -> ReportTable:
+    """Return a row for each line of work, and below it one for each of its other findings."""
+    rows = [row for line in lines for row in (_line_cells(line), *map(_member_cells, line.others))]
+    head = ("no.", "severity", "state", "location", "finding", "reviewer")
+    return ReportTable(head, tuple(rows), frozenset({0}), 2)
+
+
+def _line_cells(line: Line) -> tuple[str, ...]:
+    severity = f"{line.severity}, must" if line.gate is Gate.MUST else str(line.severity)
+    return str(line.number), severity, *_finding_cells(line.lead)
+
+
+def _member_cells(finding: Finding) -> tuple[str, ...]:
+    return f"also {finding.number}", str(finding.severity), *_finding_cells(finding)
+
+
+def _finding_cells(finding: Finding) -> tuple[str, ...]:
+    place = one_line(finding.location.path_line) if finding.location else ""
+    return finding.state.replace("_", " "), place, one_line(finding.title), one_line(finding.reviewer, _MAX_NAME)
 
 
 def triage_table(triage: Mapping[str, Any]) -> ReportTable:
     """What was decided on each finding, and the ticket, the reason, or how the fix went."""
     rows = tuple(
         (f"{one['number']}", one["severity"], one_line(one["title"]), one["action"], one_line(one["note"]))
-        for one in triage["findings"][:MAX_ROWS]
+        for one in triage.get("findings", ())[:MAX_ROWS]
     )
     return ReportTable(("no.", "severity", "title", "action", "note"), rows, numbers=frozenset({0}))
 
 
 def triage_lines(triage: Mapping[str, Any]) -> list[str]:
-    """The counts and the verdict on what remains."""
+    """The counts and the verdict on what remains; nothing without a triage."""
+    if not triage:
+        return []
     return [f"{triage['summary']}.", f"Verdict: {triage['verdict']}."]
 
 
 def finding_history(finding: Finding) -> list[str]:
-    """What happened to a finding, and how its fixes went."""
-    lines = list[str]()
-    for change in finding.history:
-        state = f" {change.state.replace('_', ' ')}" if change.state else ""
-        by = f" by {change.by}" if change.by else ""
-        lines.append(f"{change.at}: {change.what}{state}{by}" + (f" ({change.note})" if change.note else ""))
-    for attempt in finding.attempts:
-        words = [f"round {attempt.round}" if attempt.round else "", attempt.by, attempt.outcome.replace("_", " ")]
-        lines.append(f"fix attempt: {', '.join(filter(None, [*words, attempt.what])) or 'no details'}")
-    rest = [f"and {len(lines) - MAX_ROWS} more"] if len(lines) > MAX_ROWS else []
-    return [*map(one_line, lines[:MAX_ROWS]), *rest]
+    """Return who said what about a finding, and when."""
+    lines = [change_text(change) for change in finding.history[:MAX_ROWS]]
+    more = len(finding.history) - len(lines)
+    return [*map(one_line, lines), *([f"and {more} more"] if more else [])]
 
 
 def reports_table(overview: RunOverview) -> ReportTable:
@@ -325,8 +334,11 @@ def _visit_texts(head: str, rows: Iterator[tuple[str, object, str]]) -> ReportTa
 
 
 def totals_table(report: RunReport) -> ReportTable:
-    """What each stage took, and the whole run."""
+    """What each stage took, and the whole run; nothing before the first stage."""
     run = report.overview
+    head = ("stage", "visits", "last", "time", "tokens", "cost")
+    if not run.stages:
+        return ReportTable(head, ())
     rows = [
         (
             one_line(one.stage, _MAX_NAME),
@@ -339,8 +351,7 @@ def totals_table(report: RunReport) -> ReportTable:
     # Branches run side by side, so the time of the run is less than the sum of theirs.
     visits = str(sum(one.visits for one in run.stages))
     rows.append(("the run", visits, "", *_usage_cells(report.seconds, run.tokens, run.cost_usd)))
-    head = ("stage", "visits", "last", "time", "tokens", "cost")
-    return ReportTable(head, tuple(rows), frozenset({1, 3, 4, 5}), 2)
+    return ReportTable(head, tuple(rows), frozenset({1, 3, 4, 5}), 2, sums=True)
 
 
 def _usage_cells(seconds: float, tokens: int, cost: float) -> tuple[str, str, str]:

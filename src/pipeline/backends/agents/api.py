@@ -30,6 +30,7 @@ from pipeline.engine.ports import (
 )
 from pipeline.language.model import Access
 from pipeline.redaction import MIN_LENGTH
+from pipeline.text import truncate_middle
 
 if TYPE_CHECKING:
     from pipeline.backends.agents.pydantic_agent import PydanticAgent
@@ -106,7 +107,9 @@ class FileTools:
         """
         start = max(first_line, 1) - 1
         text = _read_text(self._resolve(path))
-        return shorten("".join(islice(text.splitlines(keepends=True), start, start + max(lines, 0))))
+        return truncate_middle(
+            "".join(islice(text.splitlines(keepends=True), start, start + max(lines, 0))), LONGEST_RESULT
+        )
 
     def list_files(self, path: str = ".") -> str:
         """List the files below a directory, one a line, relative to the working directory.
@@ -211,7 +214,7 @@ class ShellTool:
         else:
             ended = "stopped: it took too long" if finished.ending is ExitReason.TIMEOUT else finished.message
         printed = (path.read_text(encoding="utf-8", errors="replace") for path in (finished.stdout, finished.stderr))
-        return f"{ended}\n{''.join(map(shorten, printed))}"
+        return f"{ended}\n{''.join(truncate_middle(part, LONGEST_RESULT) for part in printed)}"
 
 
 def tools_for(access: Access, files: FileTools, shell: ShellTool) -> tuple[ToolFunction, ...]:
@@ -236,19 +239,11 @@ def without_provider_keys(env: Mapping[str, str], provider: str | None) -> dict[
     return {name: value for name, value in env.items() if name not in secret and value not in keys}
 
 
-def shorten(text: str) -> str:
-    """The beginning and the end of a text that is too long for a model."""
-    if len(text) <= LONGEST_RESULT:
-        return text
-    half = LONGEST_RESULT // 2
-    return f"{text[:half]}\n[{len(text) - 2 * half} characters omitted]\n{text[-half:]}"
-
-
 def _join_hits(hits: Iterator[str]) -> str:
     lines = list(islice(hits, _MOST_HITS + 1))
     if len(lines) > _MOST_HITS:
         lines[_MOST_HITS] = f"[more than {_MOST_HITS}; the rest is omitted]"
-    return shorten("\n".join(lines)) or "[nothing found]"
+    return truncate_middle("\n".join(lines), LONGEST_RESULT) or "[nothing found]"
 
 
 def _walk(top: Path) -> Iterator[Path]:

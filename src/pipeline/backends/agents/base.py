@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Protocol
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
+from pipeline.backends.agents.override import AgentOverride
 from pipeline.backends.environment import provider_variables
 from pipeline.backends.provider_errors import LONGEST_RATE_LIMIT, error_kind, with_retry_after
 from pipeline.engine.outcome import Usage
@@ -36,6 +37,7 @@ from pipeline.engine.ports import (
     Processes,
     ProcessResult,
 )
+from pipeline.text import truncate_length
 
 Message = Mapping[str, Any]
 
@@ -172,16 +174,6 @@ class AgentProgram(ABC):
     @abstractmethod
     def transcript(self, used_before: Usage | None) -> AgentTranscript:
         """An empty transcript for one run in a session that has used so much before; None if that is unknown."""
-
-
-@dataclass(frozen=True, slots=True)
-class AgentOverride:
-    """What a user changes about how a program is started."""
-
-    program: tuple[str, ...] = ()  # instead of its name: a path, or a program that runs it
-    arguments: tuple[str, ...] = ()  # instead of ours
-    extra: tuple[str, ...] = ()  # besides ours
-    variables: tuple[str, ...] = ()  # names of more variables to pass on
 
 
 _NO_OVERRIDE = AgentOverride()
@@ -412,8 +404,7 @@ def qualified_model(request: AgentRequest) -> str:
 
 def tool_label(name: str, purpose: str) -> str:
     """A tool and what it is used for, on one short line: `Bash: pytest -q`."""
-    line = " ".join(purpose.split())
-    short = line if len(line) <= _LONGEST_LABEL else f"{line[:_LONGEST_LABEL]}…"
+    short = truncate_length(" ".join(purpose.split()), _LONGEST_LABEL)
     return f"{name}: {short}" if short else name
 
 

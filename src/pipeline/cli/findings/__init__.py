@@ -18,10 +18,9 @@ class Findings(LazyGroup):
         "fix": (f"{_HERE}.fix:command", "Apply the fixes that were accepted, with an agent."),
         "import": (f"{_HERE}.import_:command", "Import the reports of reviewers and tools as one pass."),
         "list": (f"{_HERE}.lists:list_command", "List findings, the most important first."),
-        "merge": (f"{_HERE}.triage:merge_command", "Make findings part of another one: the same defect."),
-        "revalidate": (f"{_HERE}.revalidate:command", "Look again at findings that are claimed to be fixed."),
+        "merge": (f"{_HERE}.triage:merge_command", "Make findings one line of work: the same defect."),
         "show": (f"{_HERE}.show:show_command", "Show a finding and its evidence."),
-        "split": (f"{_HERE}.triage:split_command", "Separate findings that were merged."),
+        "split": (f"{_HERE}.triage:split_command", "Make findings lines of work of their own."),
         "triage": (f"{_HERE}.triage:command", "Decide about findings: open, fixed or dismissed."),
         "walk": (f"{_HERE}.walk:command", "Go through findings one by one and decide about each."),
         "why": (f"{_HERE}.show:why_command", "Explain who reported a finding and who decided what."),
@@ -33,5 +32,5 @@ def command() -> None:
     """What reviewers and tools found, and what became of it.
 
     Reports that are imported together are one pass. A finding keeps its identity from pass to pass, when lines move and
-    when it is described in other words.
+    when it is described in other words. Findings of several reviewers about one defect are one line of work.
     """

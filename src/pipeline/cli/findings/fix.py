@@ -11,6 +11,7 @@ from pipeline.app.findings.fixes import apply_fixes
 from pipeline.app.wiring import Runtime
 from pipeline.cli.findings.options import FindingsSource, local_source_options, print_problems, require_person, utc_now
 from pipeline.cli.findings.screen import Screen
+from pipeline.cli.location import user_name
 from pipeline.cli.options import (
     agent_command_option,
     as_json_option,
@@ -47,7 +48,7 @@ def command(
     require_person("fix")
     options = read_agent_options(backend or ("command" if agent_command else None), script, agent_command)
     runtime = Runtime(store=source.store, environ=dict(os.environ), settings=current_settings())
-    done = asyncio.run(apply_fixes(ids, source.repository, runtime, utc_now(), options))
+    done = asyncio.run(apply_fixes(ids, source.repository, runtime, utc_now(), options, user_name()))
     print_problems(done.problems)
     if as_json:
         print_json(report_data(done.walk))

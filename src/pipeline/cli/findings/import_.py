@@ -16,6 +16,7 @@ from pipeline.cli.options import as_json_option, settings_or_defaults
 from pipeline.cli.output import print_json
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import ExitCode
+from pipeline.findings.explanation import count_lines
 from pipeline.findings.formats import IMPORT_FORMATS
 from pipeline.findings.review_options import ReviewMode, ReviewOptions
 from pipeline.language.model import Lens
@@ -43,7 +44,7 @@ _MAX_SHOWN = 10  # of each kind; the rest are counted
     type=click.Choice(["full", "quick", "verify"]),
     default="full",
     show_default=True,
-    help="How much was reviewed; verify checks the findings of the last full pass.",
+    help="How much was reviewed; verify rules on the fixes that were claimed since the last full review.",
 )
 @click.option("--base", default="", metavar="COMMIT", help="The commit that the reviewed change is compared with.")
 @click.option("--target", default="", metavar="TEXT", help="What was reviewed. [default: the branch]")
@@ -53,7 +54,7 @@ _MAX_SHOWN = 10  # of each kind; the rest are counted
     default=False,
     help="Write the review as Markdown into the directory of the setting review.reports. [default: --no-report]",
 )
-@click.option("--partial", is_flag=True, help="The files tell only part: close nothing in files that they do not name.")
+@click.option("--partial", is_flag=True, help="The reports are partial: close nothing in files that they do not name.")
 @local_source_options
 @as_json_option
 def command(
@@ -74,7 +75,7 @@ def command(
 ) -> int:
     """Import the reports of reviewers and tools. All FILES together are one pass; "-" is standard input.
 
-    What a tool reported before and no longer does is fixed. A test that was not run stays as it is, and so does
+    What a tool no longer lists in a complete report is fixed. A test that was not run stays as it is, and so does
     everything that a reviewer leaves out.
 
     A file that cannot be read makes the pass incomplete: it is recorded, and the exit code is 1.
@@ -100,43 +101,48 @@ def command(
         print_json(result.as_json())
     else:
         click.echo("\n".join(_summary_lines(result, Style.of(sys.stdout))))
-    return ExitCode.SUCCESS if result.verdict.verdicts.complete else ExitCode.RUN_FAILED
+    return ExitCode.SUCCESS if result.review.complete else ExitCode.RUN_FAILED
 
 
 def _summary_lines(result: ImportResult, style: Style) -> Iterator[str]:
-    passed = result.passed
-    items, reviewers = plural(len(passed.entries), "item"), plural(len(passed.coverage.reviewers), "reviewer")
+    passed, review = result.passed, result.review
+    items, reviewers = plural(len(passed.entries), "item"), plural(len(passed.coverage.looks), "reviewer")
     yield f"Pass {style.name(passed.id)}: {items} from {reviewers}"
-    if counts := ", ".join(f"{number} {outcome}" for outcome, number in result.dispositions.items() if number):
-        yield f"  items:    {counts}"
-    if counts := ", ".join(f"{len(ids)} {name}" for name, ids in result.changes.items() if ids):
-        yield f"  findings: {counts}"
+    dispositions = ", ".join(f"{number} {outcome}" for outcome, number in result.dispositions.items() if number)
+    if dispositions:
+        yield f"  items:    {dispositions}"
+    changes = ", ".join(f"{len(ids)} {name}" for name, ids in result.changes.items() if ids)
+    if changes:
+        yield f"  findings: {changes}"
     for outcome in result.rejected[:_MAX_SHOWN]:
         yield f"{style.warning('rejected')}: {sanitize(outcome.input_id)}: {sanitize(outcome.reason)}"
     if len(result.rejected) > _MAX_SHOWN:
         yield f"and {len(result.rejected) - _MAX_SHOWN} more rejected; awf findings list --state uncertain"
-    yield from _finding_lines("New", result)
-    yield from _finding_lines("Reopened", result)
-    if filtered := result.dispositions["filtered"] + result.dispositions["demoted"]:
-        yield f"{filtered} filtered or demoted: awf findings list --filtered"
-    yield from (f"{style.error('incomplete')}: {sanitize(gap)}" for gap in result.verdict.gaps)
-    yield from (f"{style.warning('note')}: {sanitize(problem)}" for problem in result.problems)
+    yield from _changed_lines("New", result)
+    yield from _changed_lines("Reopened", result)
+    hidden = result.dispositions["filtered"] + result.dispositions["demoted"]
+    if hidden:
+        yield f"{hidden} filtered or demoted: awf findings list --filtered"
+    yield from (f"{style.error('incomplete')}: {sanitize(gap)}" for gap in review.gaps)
+    yield from (f"{style.warning('note')}: {sanitize(text)}" for text in (*review.unruled, *result.problems))
     if result.stale:
         yield f"{style.warning('note')}: {stale_note(len(result.stale))}"
-    yield f"Verdict: {sanitize(result.verdict.headline)}"
-    if result.verdict.difference:
-        yield f"  {sanitize(result.verdict.difference)}"
+    yield f"Verdict: {sanitize(review.headline)}"
+    if review.elsewhere:
+        yield f"Elsewhere: {count_lines(len(review.elsewhere))}: awf findings list"
     if result.report and result.report.path:
         yield f"Report: {sanitize(result.report.path)}"
     if result.suggestion:
         yield result.suggestion
 
 
-def _finding_lines(word: str, result: ImportResult) -> Iterator[str]:
-    findings = [result.ledger.findings[id] for id in result.changes[word.lower()]]
-    if not findings:
+def _changed_lines(word: str, result: ImportResult) -> Iterator[str]:
+    """Yield the lines of work with findings that the pass changed like this."""
+    ledger = result.review.ledger
+    lines = [ledger.line(id) for id in dict.fromkeys(ledger.findings[id].line for id in result.changes[word.lower()])]
+    if not lines:
         return
     yield f"{word}:"
-    yield from table(findings[:_MAX_SHOWN], result.ledger)
-    if len(findings) > _MAX_SHOWN:
-        yield f"and {len(findings) - _MAX_SHOWN} more"
+    yield from table(lines[:_MAX_SHOWN])
+    if len(lines) > _MAX_SHOWN:
+        yield f"and {len(lines) - _MAX_SHOWN} more"

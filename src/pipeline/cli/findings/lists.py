@@ -1,21 +1,21 @@
 """`awf findings list`, `diff` and `export`: several findings, as a table or in a format for a program."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from pipeline import files
-from pipeline.app.findings.ledger import find_pass
+from pipeline.app.findings.lookup import find_pass
 from pipeline.app.findings.queries import (
     ALL_STATES,
     DISMISSED_STATES,
-    NEEDS_ATTENTION,
+    OPEN_STATES,
     FilteredItems,
     filtered_items,
-    finding_row,
+    line_row,
     parse_states,
     select,
 )
@@ -24,10 +24,13 @@ from pipeline.cli.options import as_json_option
 from pipeline.cli.output import align_columns, print_json, print_text, terminal_width
 from pipeline.cli.terminal import UNLIMITED, Style, sanitize
 from pipeline.errors import AwfError
-from pipeline.findings.explanation import cluster_size, location_text, possible_duplicates
+from pipeline.findings.explanation import count_lines, line_size, location_text, possible_duplicates
 from pipeline.findings.formats import EXPORT_FORMATS, FORMATS
-from pipeline.findings.ledger import Ledger, runs_of
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.lines import Line
 from pipeline.findings.model import Finding, FindingId, FindingState, Gate, Severity
+from pipeline.findings.places import Marks
+from pipeline.findings.reviews import review_of_run
 from pipeline.findings.rounds import compare_passes
 from pipeline.findings.triage import StaleReason
 from pipeline.text import ELLIPSIS, display_width, pad, plural, sanitize_line, truncate
@@ -36,6 +39,10 @@ COLUMNS = 80  # of a table when the output is not a terminal
 _MIN_TITLE = 12  # columns
 _PLACE_SHARE = 0.45  # of the columns that place and title share
 _MAX_TEXT = 1000  # characters of a text that are looked at
+_STATE = 4  # the column
+
+Stale = Mapping[FindingId, Mapping[StaleReason, str]]
+"""Why dismissals are stale, by finding."""
 
 
 @click.command("list")
@@ -62,29 +69,38 @@ def list_command(
 ) -> None:
     """List findings, the most important first: by gate, severity, confidence and place.
 
-    By default only findings that are open, or claimed to be fixed and not verified; "--state all" lists all. A cluster
-    of findings about one defect is one line. Dismissed findings are listed with who dismissed them, why, and whether
-    the dismissal is stale. With --run, only findings that this run reported.
+    By default only what is open is listed, a claimed fix included; "--state all" lists all. Findings of several
+    reviewers about one defect are one line of work, and one row: the worst open one is shown. Dismissed findings are
+    listed with who dismissed them, why, and whether the dismissal is stale. With --run, only what the review of this
+    run is about.
     """
     ledger, run = source.read(), source.run_id()
     if filtered:
         _print_filtered(filtered_items(ledger, run), limit, as_json=as_json or form == "json")
         return
-    default = DISMISSED_STATES if unused else NEEDS_ATTENTION
+    default = ALL_STATES if unused else OPEN_STATES
     states = parse_states(given["states"]) or default
     stale = source.stale_dismissals(ledger) if states & DISMISSED_STATES else {}
-    found = select(ledger, build_filter(ledger, default, given, stale if unused else None))
-    if run:
-        found = [one for one in found if run in runs_of(ledger, one)]
-    shown = found[:limit]
+    wanted = build_filter(ledger, default, given, stale if unused else None)
+    found = select(_lines_of(ledger, run), wanted)
+    lines = source.current_lines(found[:limit], ledger)
+    marks = Marks(source.repository.root)
     if as_json or form == "json":
-        print_json([finding_row(one, ledger) | _dismissal(one, stale.get(one.id, ())) for one in shown])
+        print_json([line_row(line) | _more_of_row(line, stale, marks) for line in lines])
     elif form == "table":
-        _print_list(shown, stale, ledger)
-        if len(found) > len(shown):
-            click.echo(f"{plural(len(found) - len(shown), 'more finding')} not shown.", err=True)
+        _print_list(lines, stale, marks, ledger)
+        if len(found) > len(lines):
+            click.echo(f"{count_lines(len(found) - len(lines), 'more')} not shown.", err=True)
     else:
-        print_text(FORMATS[form].write(shown, ledger))
+        print_text(FORMATS[form].write([finding for line in lines for finding in line.members], ledger))
+
+
+def _lines_of(ledger: Ledger, run: str) -> Iterator[Line]:
+    """Return the lines of work of a ledger, or those that the review of a run is about."""
+    if not run:
+        return ledger.lines()
+    review = review_of_run(ledger, run)
+    return map(ledger.line, dict.fromkeys(finding.line for finding in review.findings) if review else ())
 
 
 @click.command("export")
@@ -101,12 +117,13 @@ def list_command(
 def export_command(form: str, output: Path | None, source: FindingsSource, **given: Any) -> None:
     """Export findings in the format of another program.
 
-    SARIF, Markdown and JSON contain all findings with their states; the other formats only those that need attention.
+    SARIF, Markdown and JSON contain all findings with their states; the other formats only those that are open.
     """
     ledger = source.read()
     # A format that cannot express states would bring closed findings back as open ones.
-    default = ALL_STATES if FORMATS[form].all_states else NEEDS_ATTENTION
-    text = FORMATS[form].write(select(ledger, build_filter(ledger, default, given)), ledger)
+    default = ALL_STATES if FORMATS[form].all_states else OPEN_STATES
+    lines = source.current_lines(select(ledger.lines(), build_filter(ledger, default, given)), ledger)
+    text = FORMATS[form].write([finding for line in lines for finding in line.members], ledger)
     if output is None or str(output) == "-":
         print_text(text)
         return
@@ -137,48 +154,71 @@ def diff_command(before: str, after: str, source: FindingsSource, *, as_json: bo
     click.echo(", ".join(f"{len(findings)} {word}" for word, findings in lists.items()))
     for word, findings in lists.items():
         if findings:
-            click.echo("\n".join((f"\n{style.name(word.capitalize())}", *table(findings, ledger))))
+            click.echo("\n".join((f"\n{style.name(word.capitalize())}", *table(_singly(findings)))))
     if claimed:
-        click.echo(f"\n{len(claimed)} of the resolved findings are claimed to be fixed, but not verified.")
+        click.echo(f"\n{plural(len(claimed), 'finding')} with a claimed fix that nobody has verified.")
 
 
-def table(findings: Sequence[Finding], ledger: Ledger | None = None, *, states: bool = False) -> Iterator[str]:
-    """A header and one line per finding. States are shown on request, or if any finding is not simply open."""
+def _singly(findings: Sequence[Finding]) -> list[Line]:
+    """Return a line for each finding by itself, whatever line of work it is part of."""
+    return [Line(finding.id, finding.number, (finding,)) for finding in findings]
+
+
+def table(lines: Sequence[Line], *, states: bool = False) -> Iterator[str]:
+    """Yield a header and one row per line of work. States are shown on request, or if any is not simply open."""
     style, columns = Style.of(sys.stdout), terminal_width()
-    states = states or any(finding.state is not FindingState.OPEN for finding in findings)
+    states = states or any(line.state is not FindingState.OPEN for line in lines)
     rows = [["#", "ID", "GATE", "SEVERITY", "STATE"]]
-    for one in findings:
-        gate = "must" if one.gate.value is Gate.MUST else ""
-        rows.append([str(one.number), one.id, gate, one.severity.value, one.state.value])
-    header, *rows = align_columns([row if states else row[:-1] for row in rows], right=frozenset({0}))
+    for line in lines:
+        gate = "must" if line.gate is Gate.MUST else ""
+        rows.append([str(line.number), line.id, gate, line.severity.value, line.state.value])
+    if not states:
+        rows = [row[:_STATE] for row in rows]
+    header, *rows = align_columns(rows, right=frozenset({0}))
     room = (COLUMNS if columns == UNLIMITED else max(columns, COLUMNS) - 1) - sum(len(cell) + 2 for cell in header)
-    places = [_last_part(sanitize_line(location_text(one)[-_MAX_TEXT:]), int(room * _PLACE_SHARE)) for one in findings]
+    places = [_place(line, int(room * _PLACE_SHARE)) for line in lines]
     place_width = max(map(display_width, ["PLACE", *places]))
     title_width = max(room - place_width - 2, _MIN_TITLE)
     yield style.quiet("  ".join([*header, pad("PLACE", place_width), "TITLE"]))
-    for finding, cells, place in zip(findings, rows, places, strict=True):
-        if finding.severity.rank <= Severity.MEDIUM.rank:
-            paint = style.warning if finding.severity is Severity.MEDIUM else style.error
-            cells[3] = paint(cells[3])
-        size = cluster_size(finding, ledger) if ledger else ""
-        title = f"({size}) {finding.title[:_MAX_TEXT]}" if size else finding.title[:_MAX_TEXT]
+    for line, cells, place in zip(lines, rows, places, strict=True):
+        cells[3] = _paint(line.severity, cells[3], style)
+        size = line_size(line)
+        title = f"({size}) {line.title[:_MAX_TEXT]}" if size else line.title[:_MAX_TEXT]
         yield "  ".join([*cells, pad(place, place_width), truncate(sanitize_line(title), title_width)]).rstrip()
 
 
-def _last_part(text: str, width: int) -> str:
-    """The end of a path, which says more than its beginning."""
+def _paint(severity: Severity, text: str, style: Style) -> str:
+    if severity.rank > Severity.MEDIUM.rank:
+        return text
+    return style.warning(text) if severity is Severity.MEDIUM else style.error(text)
+
+
+def _place(line: Line, width: int) -> str:
+    """Return the end of a path, which says more than its beginning."""
+    text = sanitize_line(location_text(line.lead)[-_MAX_TEXT:])
     return text if display_width(text) <= width else ELLIPSIS + truncate(text[::-1], width)[:-1][::-1].lstrip()
 
 
-def _print_list(shown: Sequence[Finding], stale: Mapping[FindingId, Mapping[StaleReason, str]], ledger: Ledger) -> None:
-    if not shown:
+def _print_list(lines: Sequence[Line], stale: Stale, marks: Marks, ledger: Ledger) -> None:
+    if not lines:
         click.echo("No findings." if ledger.passes else "No findings: nothing was reviewed yet.", err=True)
         return
-    header, *lines = table(shown, ledger)
+    header, *rows = table(lines)
     text = [header]
-    for finding, line in zip(shown, lines, strict=True):
-        text += [line, *_details(finding, stale.get(finding.id, {}), ledger)]
+    for line, row in zip(lines, rows, strict=True):
+        text += [row, *(f"    {sanitize(detail)}" for detail in _details(line, stale, marks, ledger))]
     click.echo("\n".join(text))
+
+
+def _details(line: Line, stale: Stale, marks: Marks, ledger: Ledger) -> Iterator[str]:
+    """Yield marks, what a finding may be the same as, who dismissed it, why and until when, and why that is stale."""
+    yield from marks.of_line(line)
+    for finding in line.members:
+        about = f"#{finding.number}: " if len(line.members) > 1 else ""
+        notes = [finding.failures, possible_duplicates(finding, ledger)]
+        if finding.state.dismissed:
+            notes += [str(finding.suppression or ""), *(f"stale: {why}" for why in stale.get(finding.id, {}).values())]
+        yield from (f"{about}{note}" for note in notes if note)
 
 
 def _print_filtered(found: FilteredItems, limit: int | None, *, as_json: bool) -> None:
@@ -201,22 +241,14 @@ def _print_filtered(found: FilteredItems, limit: int | None, *, as_json: bool) -
             click.echo("\n".join([f"{title} ({len(lines)})", *shown, *more]))
 
 
-def _details(finding: Finding, stale: Mapping[StaleReason, str], ledger: Ledger) -> Iterator[str]:
-    """What a finding may be the same as; who dismissed it, why and until when, and why that is stale."""
-    if finding.failures:
-        yield f"    {finding.failures}"
-    if finding.may_be and (duplicates := possible_duplicates(finding, ledger)):
-        yield f"    {duplicates}"
-    if not finding.state.dismissed:
-        return
-    if finding.suppression:
-        yield f"    {sanitize(str(finding.suppression))}"
-    yield from (f"    stale: {reason}" for reason in stale.values())
-
-
-def _dismissal(finding: Finding, stale: Iterable[StaleReason]) -> dict[str, Any]:
-    """What the JSON of a dismissed finding has in addition."""
-    if not finding.state.dismissed:
-        return {}
-    suppression = finding.suppression.model_dump() if finding.suppression else None
-    return {"suppression": suppression, "unused": [str(reason) for reason in stale]}
+def _more_of_row(line: Line, stale: Stale, marks: Marks) -> dict[str, Any]:
+    """Return what the JSON of a line has in addition: its marks, and the dismissals of its findings by id."""
+    dismissed = {
+        finding.id: {
+            "suppression": finding.suppression.model_dump() if finding.suppression else None,
+            "unused": [str(reason) for reason in stale.get(finding.id, {})],
+        }
+        for finding in line.members
+        if finding.state.dismissed
+    }
+    return {"marks": list(marks.of_line(line)), "dismissed": dismissed}

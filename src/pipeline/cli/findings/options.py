@@ -2,7 +2,7 @@
 
 import gc
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, wraps
@@ -14,19 +14,24 @@ import click
 from pipeline.app.findings.ledger import (
     LedgerSnapshot,
     Repository,
-    apply_view_edits,
     find_repository,
     read_snapshot,
     timestamp,
+    with_view_edits,
 )
 from pipeline.app.findings.queries import STATE_GROUPS, FindingFilter, parse_since, parse_states
-from pipeline.app.store import NEWEST, find_run
+from pipeline.app.run_names import NEWEST, find_run
+from pipeline.cli.location import settings_paths
 from pipeline.cli.options import settings_or_defaults, store_option
 from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import sanitize
 from pipeline.errors import AwfError
+from pipeline.findings.git import GitRefusedError, TreeSnapshots, changed_names, is_tree, pathspecs
 from pipeline.findings.ledger import Ledger, LedgerStore
+from pipeline.findings.lines import Line
 from pipeline.findings.model import Category, FindingId, FindingState, Gate, Severity
+from pipeline.findings.places import follow_renames
+from pipeline.findings.reviews import Review
 from pipeline.findings.triage import StaleReason, find_stale_dismissals
 from pipeline.text import plural
 
@@ -38,7 +43,7 @@ _repo_option = click.option(
     help="The repository. [default: the one around the current directory]",
 )
 stale_option = click.option(
-    "--unused", is_flag=True, help="Only stale dismissals: expired, of changed code, or no longer reported."
+    "--unused", is_flag=True, help="Only stale dismissals: expired, or of code that has changed."
 )
 _run_option = click.option("--run", default="", metavar="RUN", help="The run; on a cluster the newest by default.")
 _STATES = (
@@ -106,17 +111,19 @@ class FindingsSource:
     @cached_property
     def repository(self) -> Repository:
         """The given repository, or the one around the current directory."""
-        return find_repository(self.repo, Path.cwd(), os.environ, settings_or_defaults().record_writers)
+        set_up = any(map(os.path.lexists, settings_paths()))  # without a file, the settings need not be imported
+        trusted = settings_or_defaults().record_writers if set_up else ()
+        return find_repository(self.repo, Path.cwd(), os.environ, trusted)
 
     def snapshot(self) -> LedgerSnapshot:
-        """All findings as of now, and the edits in view files that are not allowed."""
+        """All findings as of now, and the edits in view files that do not count."""
         gc.disable()  # a ledger has no cycles; looking for them doubles the time to read 100,000 findings
         root, at = self.repository.root, timestamp(utc_now())
         if not self.where.on:
             return read_snapshot(self.store, root, at)
         with self.where.open() as store:
             journal = store.ledger(find_run(self.run or NEWEST[0], store.journal.runs()))
-            return apply_view_edits(LedgerStore(journal).ledger(), root, at)
+            return with_view_edits(LedgerStore(journal).ledger(), root, self.store, at)
 
     def run_id(self) -> str:
         """The run that was asked for; empty for all, and on a cluster, where the ledger is that of one run."""
@@ -126,10 +133,26 @@ class FindingsSource:
             return find_run(self.run, store.journal.runs())
 
     def read(self) -> Ledger:
-        """All findings as of now. Edits in view files that are not allowed are printed as notes."""
+        """All findings as of now. Edits in view files that do not count are printed as notes."""
         snapshot = self.snapshot()
         print_problems(snapshot.problems)
         return snapshot.ledger
+
+    def current_lines(self, lines: Sequence[Line], ledger: Ledger) -> tuple[Line, ...]:
+        """Return lines of work with the files as they are called now."""
+        return follow_renames(lines, ledger, self.repository.root, self.repository.environment)
+
+    def changed_since(self, last: Review) -> int | None:
+        """Return how many files differ from those that were looked at last; None if git cannot tell."""
+        repository, tree = self.repository, last.passed.tree if last.passed else ""
+        if not is_tree(tree):
+            return None if last.passed and repository.head else 0
+        root, environ = repository.root, repository.environment
+        try:
+            now = TreeSnapshots(environ, self.store).tree(root)
+            return len(changed_names(root, environ, tree, now, pathspecs()))
+        except GitRefusedError:
+            return None
 
     def stale_dismissals(self, ledger: Ledger) -> dict[FindingId, dict[StaleReason, str]]:
         """The dismissed findings whose dismissal is stale as of now, and why."""

@@ -9,17 +9,16 @@ from typing import TextIO
 
 import click
 
-from pipeline.cli.terminal import Style, sanitize
-from pipeline.findings.walk.machine import OptionKey
-from pipeline.findings.walk.present import Question, parse_choice, read_markdown
-from pipeline.text import ELLIPSIS, display_width
+from pipeline.cli.terminal import Style
+from pipeline.findings.walk.present import read_markdown
+from pipeline.handlers.questions import Question
+from pipeline.text import ELLIPSIS, display_width, sanitize
 
 _TITLE = re.compile(r"^(## .*|\*\*.*\*\*)\n\n(?!## |\*\*)", re.MULTILINE)  # no blank line below it on a terminal
 _INDENT = "  "
 _MAX_WIDTH = 100  # columns in which text is easy to read
 _MIN_LINES = 6  # of a block, on however small a terminal
 _AROUND = 3  # lines: the last confirmation, and the blank lines around a block
-_STOP = ("q", "quit")
 
 
 @dataclass(slots=True)
@@ -47,13 +46,16 @@ class Screen:
         self._show("\n".join(asked))
 
     def prompt(self, question: Question) -> None:
-        """Prompt for one of the options."""
-        letters = "/".join(option.key[0] for option in question.options)
+        """Prompt for one of the options: at a human stage by its key, in a walk by its letter."""
+        if question.stage:
+            self.say(f"Your choice ({', '.join(question.keys)}): ", nl=False)
+            return
+        letters = "/".join(key[0] for key in question.keys)
         agree = f", Enter for {question.recommended.key}" if question.recommended else ""
         self.say(f"Your choice ({letters}{agree}, ? for help): ", nl=False)
 
-    def parse(self, question: Question, typed: str) -> OptionKey | None:
-        """Return the option that was typed: a key, its first letter or its number; a blank line agrees.
+    def parse(self, question: Question, typed: str) -> str | None:
+        """Return the option that was meant by what is no option: a blank line agrees.
 
         Details and help are shown on request, then the question again. Anything else is reported.
         """
@@ -62,12 +64,11 @@ class Screen:
             return question.recommended.key
         if word == "v" and question.details:
             self._show_details(question)
-        elif word == "?":
+        elif word == "?" and not question.stage:
             self._show("\n".join(_help(question, self.width)))
-        elif key := parse_choice(question.options, typed):
-            return key
         elif word:
-            self.say(f'Unknown option "{sanitize(typed.strip())}". Type ? for help.')
+            hint = f"Choose one of {', '.join(question.keys)}." if question.stage else "Type ? for help."
+            self.say(f'Unknown option "{sanitize(typed.strip())}". {hint}')
         return None
 
     def confirm(self, line: str) -> None:
@@ -83,7 +84,7 @@ class Screen:
         self.say(f"\n{text}" if self.used else text)
 
     def _question_lines(self, question: Question) -> list[str]:
-        lines = [line for part in question.stem.split("\n") for line in wrap(part, self.width)]
+        lines = [line for part in question.text.split("\n") for line in wrap(part, self.width)]
         for number, option in enumerate(question.options, 1):
             lines += wrap(str(option), self.width, f"  {number}. ", "     ")
         return lines
@@ -115,11 +116,6 @@ class Screen:
     def height(self) -> int:
         """The lines of the terminal; a pipe has no end."""
         return shutil.get_terminal_size().lines if self.stream.isatty() else sys.maxsize
-
-
-def stops(typed: str) -> bool:
-    """Whether someone who typed this wants to stop."""
-    return typed.strip().lower() in _STOP
 
 
 def _help(question: Question, width: int) -> Iterator[str]:

@@ -1,34 +1,38 @@
-"""`awf findings show` and `why`, and `awf verdict`: what is known about one finding, or about all of them, and why."""
+"""`awf findings show` and `why`, and `awf verdict`: what is known about one finding, or about a target, and why."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import click
 
-from pipeline.app.findings.commit_gate import check_commit
-from pipeline.app.findings.ledger import find_finding
-from pipeline.app.findings.queries import VerdictSummary, summarize_verdict
-from pipeline.cli.findings.lists import COLUMNS
+from pipeline.app.findings.commit_gate import check_commit, later_base
+from pipeline.app.findings.lookup import find_finding
+from pipeline.app.findings.queries import dismissed_blockers, is_failing, line_row, review_json, verify_command
+from pipeline.cli.findings.lists import COLUMNS, table
 from pipeline.cli.findings.options import FindingsSource, source_options, stale_note
-from pipeline.cli.options import as_json_option, settings_or_defaults
+from pipeline.cli.options import as_json_option
 from pipeline.cli.output import print_json, terminal_width
 from pipeline.cli.terminal import Style, best_effort_output, sanitize
 from pipeline.errors import ExitCode
 from pipeline.findings.explanation import (
+    change_text,
+    count_lines,
     explain,
     explain_item,
-    last_seen,
     location_text,
     member_line,
     possible_duplicates,
 )
 from pipeline.findings.formats.strict_json import finding_record
-from pipeline.findings.ledger import Ledger, joined_to
-from pipeline.findings.model import Evidence, Finding
-from pipeline.findings.verdicts import Readiness, Shipping, Verdict
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import Evidence, Finding, FindingState
+from pipeline.findings.places import Marks
+from pipeline.findings.reviews import Review, review
+from pipeline.findings.verdicts import Readiness, Verdict
 from pipeline.text import plural, truncate
 
 _MAX_LINE = 4000  # characters
+_MAX_BLOCKING = 20  # lines of work; the rest are counted
 
 
 @click.command("show")
@@ -36,45 +40,52 @@ _MAX_LINE = 4000  # characters
 @source_options
 @as_json_option
 def show_command(id: str, source: FindingsSource, *, as_json: bool) -> None:
-    """Show a finding: what it says, its evidence and its state, and the findings that are part of it.
+    """Show a finding: what it says, its evidence, its state and history, and the other findings of its line of work.
 
     ID is the id of a finding, a prefix of it, its number, or an alias.
     """
     ledger = source.read()
     finding = find_finding(id, ledger)
+    marks = Marks(source.repository.root)
+    (line,) = source.current_lines([ledger.line(finding.id)], ledger)
+    members = sorted(line.members, key=lambda member: member.id != finding.id)  # the one that was asked for first
     if as_json:
-        print_json(finding_record(finding, ledger))
+        print_json(finding_record(members[0], ledger) | {"marks": list(marks.of_finding(members[0]))})
     else:
-        click.echo("\n".join(_detail_lines(finding, ledger, Style.of(sys.stdout))))
+        click.echo("\n".join(_detail_lines(members, ledger, marks, Style.of(sys.stdout))))
 
 
-def _detail_lines(finding: Finding, ledger: Ledger, style: Style) -> Iterator[str]:
-    yield style.name(f"#{finding.number} {sanitize(finding.title)}")
-    yield from (f"{name + ':':<13}{sanitize(value)}" for name, value in _facts(finding, ledger) if value)
-    yield from _texts(finding, style)
-    for member in ledger.members(finding.id):
+def _detail_lines(members: list[Finding], ledger: Ledger, marks: Marks, style: Style) -> Iterator[str]:
+    first, *others = members
+    yield style.name(f"#{first.number} {sanitize(first.title)}")
+    yield from _finding_lines(first, ledger, marks, style)
+    for member in others:
         yield ""
-        yield style.name(f"Member {sanitize(member_line(member))}")
-        yield from _texts(member, style)
+        yield style.name(f"Also {sanitize(member_line(member))}")
+        yield from _finding_lines(member, ledger, marks, style)
     yield ""
-    yield f'"awf findings why {finding.number}" explains why.'
+    yield f'"awf findings why {first.number}" explains why.'
 
 
-def _facts(finding: Finding, ledger: Ledger) -> Iterator[tuple[str, str]]:
-    reporters = tuple(dict.fromkeys(vote.reviewer for vote in finding.votes)) or finding.sources
-    fewer = finding.state.needs_attention and {*finding.sources} < {*reporters}
-    still = f"; still by {', '.join(finding.sources)}" if fewer else ""
+def _finding_lines(finding: Finding, ledger: Ledger, marks: Marks, style: Style) -> Iterator[str]:
+    facts = _facts(finding, ledger, marks)
+    yield from (f"{name + ':':<14}{sanitize(value)}" for name, value in facts if value)
+    yield from _texts(finding, style)
+
+
+def _facts(finding: Finding, ledger: Ledger, marks: Marks) -> Iterator[tuple[str, str]]:
+    head = ledger.findings[finding.line]
     yield "id", finding.id
-    yield "part of", joined_to(finding)
+    yield "line of work", f"#{head.number}" if head.id != finding.id else ""
     yield "place", location_text(finding)
-    yield "state", f"{finding.state}; {last_seen(finding)}"
+    yield "state", ", ".join((finding.state, *marks.of_finding(finding)))
     yield "unreadable", finding.unreadable
     yield "note", possible_duplicates(finding, ledger)
-    yield "severity", f"{finding.severity}, {finding.gate.value}, confidence {finding.confidence.value}"
+    yield "severity", f"{finding.severity}, {finding.gate}, confidence {finding.confidence.value}"
+    yield "written as", finding.severity_text
     yield "category", f"{finding.category}, {finding.lens}"
-    yield "reported by", ", ".join(reporters) + still
+    yield "reported by", finding.reviewer
     yield "fix", f"{finding.autofix_class}, {finding.owner}"
-    yield "attempts", str(len(finding.attempts) or "")
     yield "aliases", ", ".join(finding.aliases)
 
 
@@ -84,6 +95,7 @@ def _texts(finding: Finding, style: Style) -> Iterator[str]:
         "Fix": finding.fix or "",
         "Reproduction": finding.reproduction or "",
         "Evidence": "\n".join(map(_evidence_text, finding.evidence)),
+        "History": "\n".join(map(change_text, finding.history)),
     }
     for title, text in texts.items():
         if text.strip():
@@ -102,7 +114,7 @@ def _evidence_text(item: Evidence) -> str:
 @click.argument("id")
 @source_options
 def why_command(id: str, source: FindingsSource) -> None:
-    """Explain a finding: who reported it, how it was recognised, what it was merged with, who decided what.
+    """Explain a finding: who reported it, which line of work it is part of, who said what and when.
 
     ID is the id of a finding, a prefix of it, its number, or an item of a pass such as "ruff#3".
     """
@@ -115,7 +127,7 @@ def why_command(id: str, source: FindingsSource) -> None:
 
 
 def explanation_lines(finding: Finding, ledger: Ledger, style: Style) -> Iterator[str]:
-    """The explanation of a finding as it is printed."""
+    """Return the explanation of a finding as it is printed."""
     yield style.name(_fit(f"#{finding.number} {finding.id}  {finding.title}"))
     for title, lines in explain(finding, ledger).items():
         yield style.quiet(title)
@@ -123,7 +135,7 @@ def explanation_lines(finding: Finding, ledger: Ledger, style: Style) -> Iterato
 
 
 def _fit(text: str) -> str:
-    """A line cut to the width of a terminal; whole if the output is not one."""
+    """Return a line cut to the width of a terminal; whole if the output is not one."""
     return truncate(sanitize(text[:_MAX_LINE]), max(terminal_width() - 1, COLUMNS - 1))
 
 
@@ -139,73 +151,114 @@ def _fit(text: str) -> str:
     "--at",
     "revision",
     metavar="COMMIT",
-    help="Say only whether this commit may ship: the last review of exactly its files says so.",
+    help="Say only whether this commit may ship.",
+)
+@click.option(
+    "--base",
+    default="",
+    metavar="REF",
+    help="The change began where the commit left REF. [default: the default branch]",
 )
 @source_options
 @as_json_option
-def verdict_command(fail_on: str, revision: str | None, source: FindingsSource, *, as_json: bool) -> int:
-    """Print the verdict on all findings: PASS, WARN, FAIL or ABORT.
+def verdict_command(fail_on: str, revision: str | None, base: str, source: FindingsSource, *, as_json: bool) -> int:
+    """Print the verdict on the last target, over everything that is open about it: PASS, WARN, FAIL or ABORT.
 
-    Exits with 1 for FAIL, ABORT and an incomplete review, and with 0 otherwise. A claimed fix does not count until
-    someone has verified it. Dismissed findings that would block are listed. If the verdict of the last review alone
-    differs, a line says why.
+    Exits with 0 if the change is ready to merge, as it is or with fixes. Exits with 1 for FAIL and ABORT, and also if
+    the review is incomplete, somebody has not looked at the whole change, files changed since, or something elsewhere
+    must be fixed. A claimed fix counts as open until it is verified. Dismissed findings that would block are listed.
 
-    With --at, exits with 0 only if a complete review of exactly the files of that commit says "ship".
+    With --at, exits with 0 only if nothing that blocks is open, and every reviewer has looked at every part of the
+    change up to exactly the files of that commit. A quick review ships nothing, and neither do tools alone.
     """
     ledger = source.read()
     if revision is not None:
-        checked = check_commit(ledger, source.repository, revision, settings_or_defaults().review_reports)
+        checked = check_commit(ledger, source.repository, revision, base)
         with best_effort_output():
             if as_json:
                 print_json(checked.as_json())
             else:
                 click.echo(sanitize(checked.text))
         return ExitCode.SUCCESS if checked.ships else ExitCode.RUN_FAILED
-    summary = summarize_verdict(ledger)
+    last, worst = review(ledger), Verdict(fail_on.upper())
+    changed = source.changed_since(last)
+    obstacles = list(filter(None, (_begins_later(last, source, base), _changed_text(changed))))
     with best_effort_output():
         if as_json:
-            print_json(summary.as_json())
+            open_lines = source.current_lines(last.open, ledger)
+            told = review_json(last) | {"open": list(map(line_row, open_lines)), "changed_since": changed}
+            print_json(told | {"ship": told["ship"] and not obstacles})
         else:
-            _print_verdict(summary)
-            if stale := source.stale_dismissals(ledger):
+            click.echo("\n".join(_verdict_lines(last, source, obstacles)))
+            stale = source.stale_dismissals(ledger)
+            if stale:
                 click.echo(f"note: {stale_note(len(stale))}", err=True)
-    return ExitCode.RUN_FAILED if summary.failing(Verdict(fail_on.upper())) else ExitCode.SUCCESS
+    return ExitCode.RUN_FAILED if obstacles or is_failing(last, worst) else ExitCode.SUCCESS
 
 
-def _print_verdict(summary: VerdictSummary) -> None:
-    style = Style.of(sys.stdout)
-    paint = style.error if summary.failing() else style.warning if summary.failing(Verdict.WARN) else style.good
-    click.echo(paint(sanitize(summary.headline)))
-    if summary.difference:
-        click.echo(sanitize(f"  {summary.difference}"))
-    for gap in summary.gaps:
-        click.echo(f"  {sanitize(gap)}")
-    if summary.dismissed:
-        click.echo("Dismissed findings that would block:")
-    for one in summary.dismissed:
+def _changed_text(changed: int | None) -> str:
+    """Return that files changed since somebody looked, or that nobody knows; empty if none did."""
+    if changed is None:
+        return "git cannot tell whether files changed since anybody looked: awf review"
+    return f"{plural(changed, 'file')} changed since anybody looked: awf review" if changed else ""
+
+
+def _begins_later(last: Review, source: FindingsSource, base: str) -> str:
+    """Return that only a later part of the change was looked at; empty if it was all of it."""
+    if last.passed is None or not last.passed.base:
+        return ""
+    return later_base(last.ledger, source.repository, last.passed.head or "HEAD", last.passed, base)
+
+
+def _verdict_lines(last: Review, source: FindingsSource, obstacles: Sequence[str]) -> Iterator[str]:
+    yield _paint(last)(sanitize(last.headline))
+    blocking = last.blocking
+    if blocking:
+        yield from table(source.current_lines(blocking[:_MAX_BLOCKING], last.ledger))
+    if len(blocking) > _MAX_BLOCKING:
+        yield f"and {len(blocking) - _MAX_BLOCKING} more: awf findings list --gate must"
+    if last.claimed:
+        yield _claimed_text(last)
+    yield from (sanitize(f"Incomplete: {gap}") for gap in last.gaps)
+    yield from (sanitize(f"Rejected by {look.reviewer}: {look.argument or 'no reason'}") for look in last.rejections)
+    yield from (sanitize(text) for text in last.unruled)
+    if last.changed:
+        yield "Files changed while the reviewers looked: awf review"
+    elif last.unseen:
+        yield sanitize(f"{last.missing_looks}: awf review")
+    yield from map(sanitize, obstacles)
+    if last.unshown:
+        yield sanitize(last.unshown)
+    dismissed = dismissed_blockers(last)
+    if dismissed:
+        yield "Dismissed findings that would block:"
+    for one in dismissed:
         why = f"{one['severity']}, {one['state']} by {one['by'] or 'unknown'}: {one['note'] or 'no reason given'}"
-        click.echo(sanitize(f"  #{one['number']} {one['title']} ({why})"))
-    click.echo(_readiness(summary))
+        yield sanitize(f"  #{one['number']} {one['title']} ({why})")
+    if last.elsewhere:
+        yield f"Elsewhere: {count_lines(len(last.elsewhere))}{_blocking_text(last)}: awf findings list"
+    yield str(Readiness.NOT_READY if obstacles else last.readiness())
 
 
-def _readiness(summary: VerdictSummary) -> str:
-    """Whether the change can be merged, and what prevents it."""
-    if not summary.verdicts.complete:
-        return "Not ready: the review is incomplete"
-    if summary.verdicts.shipping is Shipping.SHIP:
-        return str(summary.verdicts.readiness)
-    unverified = "1 fix is unverified" if summary.claimed == 1 else f"{summary.claimed} fixes are unverified"
-    reasons = {
-        f"{plural(summary.required, 'finding')} must be fixed": summary.required > 0,
-        unverified: summary.claimed > 0,
-        "files changed while the reviewers worked": (
-            summary.verdicts.shipping is Shipping.BLOCK_ON_REJECTION
-            and summary.review is not None
-            and summary.review.tree_changed
-        ),
-    }
-    rejections = [f"{one.reviewer} rejects the change: {one.argument or 'no reason'}" for one in summary.rejections]
-    said = [*(reason for reason, applies in reasons.items() if applies), *rejections]
-    only_fixes = len(said) == 1 and summary.required > 0
-    word = summary.verdicts.readiness if only_fixes else Readiness.NOT_READY
-    return sanitize(f"{word}: {', '.join(said)}")
+def _blocking_text(last: Review) -> str:
+    """Return which lines of work elsewhere must be dealt with before anything is merged."""
+    named = [f"#{line.number}" for line in last.blocking_elsewhere]
+    more = f" and {len(named) - _MAX_BLOCKING} more" if len(named) > _MAX_BLOCKING else ""
+    return f", of which {', '.join(named[:_MAX_BLOCKING])}{more} must be dealt with" if named else ""
+
+
+def _paint(last: Review) -> Callable[[str], str]:
+    style = Style.of(sys.stdout)
+    if is_failing(last):
+        return style.error
+    return style.warning if is_failing(last, Verdict.WARN) else style.good
+
+
+def _claimed_text(last: Review) -> str:
+    """Return how many fixes are to be verified, and whether nothing else is in the way."""
+    fixes = "1 claimed fix is" if len(last.claimed) == 1 else f"{len(last.claimed)} claimed fixes are"
+    numbers = ", ".join(f"#{finding.number}" for finding in last.claimed)
+    only_claims = last.complete and all(line.state is FindingState.FIX_CLAIMED for line in last.blocking)
+    if last.blocking and only_claims and not last.rejections:
+        return f"{last.verdict} until {fixes} verified ({numbers}): {verify_command(last)}"
+    return f"{fixes} not verified ({numbers}): {verify_command(last)}"

@@ -1,4 +1,4 @@
-"""`awf findings triage`, `merge` and `split`: decide about findings, and which of them are one."""
+"""`awf findings triage`, `merge` and `split`: decide about findings, and which of them are one line of work."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from pipeline.app.findings.ledger import timestamp
-from pipeline.app.findings.queries import ALL_STATES, DISMISSED_STATES, NEEDS_ATTENTION, narrow, select
+from pipeline.app.findings.queries import ALL_STATES, OPEN_STATES, narrow, select
 from pipeline.app.findings.triage import (
     Choose,
     ChosenFindings,
@@ -19,7 +19,6 @@ from pipeline.app.findings.triage import (
     plan_triage,
     split,
 )
-from pipeline.cli.findings.lists import table
 from pipeline.cli.findings.options import (
     FindingsSource,
     build_filter,
@@ -34,6 +33,7 @@ from pipeline.cli.options import as_json_option
 from pipeline.cli.output import print_json
 from pipeline.cli.terminal import Style, sanitize
 from pipeline.errors import AwfError, ExitCode
+from pipeline.findings.explanation import member_line
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor
 from pipeline.findings.triage import STATUSES
@@ -57,6 +57,7 @@ _note_option = click.option("--note", default="", metavar="TEXT", help="Why; kep
     show_default=True,
     help="Who decides; agents may decide less than a user.",
 )
+@click.option("--only", is_flag=True, help="Only the named findings, not the others of their lines of work.")
 @filter_options
 @stale_option
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before deciding what the filters select.")
@@ -71,6 +72,7 @@ def command(
     by: str,
     source: FindingsSource,
     *,
+    only: bool,
     yes: bool,
     dry_run: bool,
     as_json: bool,
@@ -79,16 +81,19 @@ def command(
     """Decide about findings: open, fixed, or dismissed. What is not allowed is refused with a reason; the rest applies.
 
     Name findings, or select them with the filters of "awf findings list"; both together narrow the selection. What a
-    filter selects is shown first, and decided after you confirm.
+    filter selects is shown first, and decided after you confirm. A decision on a number counts for all open findings of
+    that line of work, which are listed; --only means the named findings alone.
 
-    A dismissal is bound to the present code: when the code changes, the finding is reported again.
+    A dismissal covers the code as it is now. Once that has changed, a new report of the finding counts again.
     """
     filtered = any(given.values())
     if not ids and not filtered:
         raise AwfError("no findings given", help=_WHICH)
+    if only and not ids:
+        raise AwfError("--only needs the ids or numbers of findings", help="name them; nothing was decided")
     if "AWF_STAGE" in os.environ and by in (Actor.USER, Actor.REVALIDATE):
         by = str(Actor.ORCHESTRATOR)  # a stage of a run has the rights of an agent, whatever --by says
-    choose, request = _selection(ids, given, source), TriageRequest(status, by, note, expires)
+    choose, request = _selection(ids, given, source), TriageRequest(status, by, note, expires, only or given["unused"])
     agreed = ""
     if dry_run or (filtered and not yes):
         planned = plan_triage(choose, request, source.snapshot(), timestamp(utc_now()))
@@ -112,18 +117,18 @@ def command(
 @local_source_options
 @as_json_option
 def merge_command(ids: tuple[str, ...], into: str, note: str, source: FindingsSource, *, as_json: bool) -> None:
-    """Make findings part of another one, INTO, because they are the same defect.
+    """Make findings part of the line of work of another one, INTO, because they are the same defect.
 
-    The cluster is one line in lists and counts once. Its members keep their texts, and "awf findings split" separates
-    them again. INTO must matter at least as much as the others: a merge never hides what blocks.
+    The line of work is one row in lists and counts once, by its worst open finding. Each finding keeps its text, its
+    severity and its state, and "awf findings split" separates them again.
     """
     require_person("merge")
-    findings, leader, problems = merge(ids, into, source.store, source.repository, utc_now(), note)
+    findings, line, problems = merge(ids, into, source.store, source.repository, utc_now(), note)
     if as_json:
-        print_json({"merged": [one.id for one in findings], "into": leader.id, "problems": problems})
+        print_json({"merged": [one.id for one in findings], "into": line.id, "problems": problems})
         return
     for one in findings:
-        click.echo(f"#{one.number} {one.id} is part of #{leader.number} {leader.id} now.")
+        click.echo(f"#{one.number} {one.id} is part of #{line.number} {line.id} now.")
     print_problems(problems)
 
 
@@ -133,9 +138,9 @@ def merge_command(ids: tuple[str, ...], into: str, note: str, source: FindingsSo
 @local_source_options
 @as_json_option
 def split_command(ids: tuple[str, ...], note: str, source: FindingsSource, *, as_json: bool) -> None:
-    """Separate findings that were merged, because they are different defects.
+    """Make findings lines of work of their own, because they are different defects.
 
-    A member is separated from its cluster. The finding that leads a cluster is separated from all its members.
+    If the finding that gives a line its number is split off, the others stay together under the oldest of them.
     """
     require_person("split")
     findings, problems = split(ids, source.store, source.repository, utc_now(), note)
@@ -143,25 +148,36 @@ def split_command(ids: tuple[str, ...], note: str, source: FindingsSource, *, as
         print_json({"split": [one.id for one in findings], "problems": problems})
         return
     for one in findings:
-        click.echo(f"#{one.number} {one.id} is separate now: {sanitize(one.title)}")
+        click.echo(f"#{one.number} {one.id} is a line of work of its own now: {sanitize(one.title)}")
     print_problems(problems)
 
 
 def _selection(ids: tuple[str, ...], given: dict[str, Any], source: FindingsSource) -> Choose:
-    """The findings that are named, those that the filters select, or those that are both."""
+    """Return what chooses the lines of work that are named, those that the filters select, or those that are both."""
 
     def choose(ledger: Ledger) -> ChosenFindings:
         if not any(given.values()):
             return ChosenFindings(ids)
-        default = ALL_STATES if ids else DISMISSED_STATES if given["unused"] else NEEDS_ATTENTION
-        stale = source.stale_dismissals(ledger) if given["unused"] else None
-        wanted = build_filter(ledger, default, given, stale)
+        if given["unused"]:
+            return _stale_findings(ids, given, ledger, source)
+        wanted = build_filter(ledger, ALL_STATES if ids else OPEN_STATES, given)
         if not ids:
-            return ChosenFindings(tuple(finding.id for finding in select(ledger, wanted)))
+            return ChosenFindings(tuple(line.id for line in select(ledger.lines(), wanted)))
         names, others = narrow(ids, ledger, wanted)
         return ChosenFindings(tuple(names), (f"not selected by the filters: {_some(others)}",) if others else ())
 
     return choose
+
+
+def _stale_findings(
+    ids: tuple[str, ...], given: dict[str, Any], ledger: Ledger, source: FindingsSource
+) -> ChosenFindings:
+    """Return the findings whose dismissal is stale, each by itself: nothing else of its line of work was dismissed."""
+    stale = source.stale_dismissals(ledger)
+    lines = select(ledger.lines(), build_filter(ledger, ALL_STATES, given, stale))
+    found = [member for line in lines for member in line.members if member.id in stale]
+    wanted = {finding.id for name in ids if (finding := ledger.find(name))}
+    return ChosenFindings(tuple(one.id for one in found if not ids or one.id in wanted))
 
 
 def _confirm(count: int, *, as_json: bool) -> bool:
@@ -183,7 +199,7 @@ def _print_result(result: TriageResult, word: str, *, filtered: bool, as_json: b
     if word == "planned":
         for state, findings in result.by_state.items():
             click.echo(f"{plural(len(findings), 'finding')} would become {state}:")
-            click.echo("\n".join(table(findings[:_MAX_PREVIEW], states=True)))
+            click.echo("\n".join(f"  {sanitize(member_line(one))}" for one in findings[:_MAX_PREVIEW]))
             if len(findings) > _MAX_PREVIEW:
                 click.echo(f"and {len(findings) - _MAX_PREVIEW} more; --dry-run --json lists all")
     elif filtered:
@@ -191,7 +207,8 @@ def _print_result(result: TriageResult, word: str, *, filtered: bool, as_json: b
             click.echo(f"{len(findings)} {'finding is' if len(findings) == 1 else 'findings are'} {state} now.")
     else:
         for move in result.moves:
-            click.echo(f"#{move.finding.number} {move.finding.id} is {move.state}: {sanitize(move.finding.title)}")
+            one = move.finding
+            click.echo(sanitize(f"#{one.number} {one.id} by {one.reviewer} is {move.state}: {one.title}"))
     style = Style.of(sys.stderr)
     for reason, names in result.reasons.items():
         click.echo(f"{style.error('refused')}: {_some(names)}: {sanitize(reason)}", err=True)

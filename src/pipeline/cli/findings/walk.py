@@ -3,12 +3,13 @@
 A triage stage of a run asks on the same screen.
 """
 
+import asyncio
 import json
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,8 @@ from pipeline.cli.findings.options import (
     severity_option,
     utc_now,
 )
-from pipeline.cli.findings.screen import Screen, stops
+from pipeline.cli.findings.screen import Screen
+from pipeline.cli.location import user_name
 from pipeline.cli.options import (
     agent_command_option,
     as_json_option,
@@ -35,30 +37,24 @@ from pipeline.cli.options import (
     split_command,
 )
 from pipeline.cli.output import print_json
-from pipeline.cli.terminal import sanitize
-from pipeline.errors import AwfError
+from pipeline.cli.terminal_responder import TerminalResponder
+from pipeline.errors import AwfError, ExitCode
 from pipeline.files import read_text
+from pipeline.findings.events import FindingChanged
 from pipeline.findings.excerpts import read_excerpts
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor, Severity
 from pipeline.findings.trackers import TrackerChain, all_trackers
 from pipeline.findings.trackers.ticket import TrackerContext
-from pipeline.findings.walk.machine import OptionKey, Route, Step, Walk
-from pipeline.findings.walk.present import Question
+from pipeline.findings.walk.fixing import fix_events, run_fixer
 from pipeline.findings.walk.report import render_report, report_data
-from pipeline.findings.walk.session import (
-    Session,
-    decision_events,
-    fix_events,
-    open_walk,
-    run_fixer,
-    safe_findings,
-)
-from pipeline.findings.walk.stage import RecordedAnswers
-from pipeline.findings.walk.validation import Validate
+from pipeline.findings.walk.session import Session, decision_events, open_walk, respond
+from pipeline.findings.walk.state import Fixes, Route, Walk, safe_lines
+from pipeline.findings.walk.validation import Validator
+from pipeline.handlers.questions import Question, RecordedAnswers, Reply, Responder, Silent
 from pipeline.plugins.manager import PluginManager
 from pipeline.redaction import redactor_of
-from pipeline.text import plural
+from pipeline.text import plural, sanitize
 
 _ASK = "ask"
 FIX_COMMAND = "awf findings fix"
@@ -66,47 +62,22 @@ _ANSWERS_HELP = 'write a JSON list such as ["apply", "defer", "skip", "rest", "p
 
 
 @dataclass(slots=True)
-class Keyboard:
-    """A person who types answers."""
-
-    screen: Screen
-
-    def choose(self, question: Question) -> OptionKey:
-        """Ask until the answer is one of the options."""
-        self.screen.ask(question)
-        while True:
-            self.screen.prompt(question)
-            typed = sys.stdin.readline()
-            if not typed:
-                raise AwfError("the input ended before everything was decided", help="use --answers for a file")
-            if stops(typed):
-                raise KeyboardInterrupt
-            if key := self.screen.parse(question, typed):
-                return key
-
-    def tell(self, line: str) -> None:
-        """Say what was done."""
-        self.screen.confirm(line)
-
-
-@dataclass(slots=True)
-class AnswerFile:
-    """Answers that were written down beforehand."""
+class AnswerFile(Silent):
+    """Answers that were written down beforehand. It is an error if there are not enough."""
 
     answers: RecordedAnswers
     screen: Screen | None  # to follow what is asked and answered
 
-    def choose(self, question: Question) -> OptionKey:
-        """Return the next answer; it is an error if there is none."""
+    async def ask(self, question: Question) -> Reply | None:
+        """Return the next answer."""
         if self.screen:
             self.screen.ask(question)
-        key = self.answers.next_answer(question)
-        if key is None:
-            asked, keys = question.stem.split("\n", 1)[0], ", ".join(option.key for option in question.options)
-            message = f"no answer after {self.answers.given} to: {asked}"
-            raise AwfError(message, help=f"add one of {keys}")
-        self.tell(f"Your choice: {key}")
-        return key
+        reply = await self.answers.ask(question)
+        if reply is None:
+            message = f"no answer after {self.answers.given} to: {question.first_line}"
+            raise AwfError(message, help=f"add one of {', '.join(question.keys)}")
+        self.tell(f"Your choice: {reply.option}")
+        return reply
 
     def tell(self, line: str) -> None:
         """Say what was done."""
@@ -157,51 +128,64 @@ def command(
     advisory: bool,
     seed_wording: bool,
     as_json: bool,
-) -> None:
+) -> int:
     """Decide on findings one by one: apply the fix, file a ticket, skip it, or accept the rest as recommended.
 
     Enter accepts the recommendation, v shows the whole fix with the evidence and the code, ? lists the keys. Decisions
     are recorded and fixes made only at the end: q and Ctrl-C discard every decision; filed tickets stay.
+
+    The exit code is 1 if a fix failed.
     """
     recorded = RecordedAnswers(_read_answers(answers)) if answers else None
     screen = Screen(sys.stderr if as_json else sys.stdout)
-    person = AnswerFile(recorded, None if as_json else screen) if recorded else Keyboard(screen)
+    person = TerminalResponder(user_name(), screen.stream)
+    responder = AnswerFile(recorded, None if as_json else screen) if recorded else person
     repository, ledger = source.repository, source.read()
     fixer_command = split_command(fixer or "", "--fixer")
-    fix = partial(run_fixer, fixer_command, repository.root, repository.environment, ledger.members)
+    fix = partial(run_fixer, fixer_command, repository.root, repository.environment)
     plugins = PluginManager(time.time)
     plugins.load_installed()
     context = TrackerContext(repository.root, source.store, os.environ)
-    chain = TrackerChain(context, tracker or "", all_trackers(plugins.trackers()))
-    if fixer_command and (safe := safe_findings(ledger)):  # nobody needs to decide on those
-        with open_ledger(source.store, repository, utc_now()) as opened:
-            print_problems(opened.record(list(fix_events(fix(safe), opened.ledger, opened.at))))
-        ledger = source.read()
-    walk = open_walk(
+    chain = TrackerChain(context, tracker or "", all_trackers(dict(plugins.collect("trackers"))))
+    safe = safe_lines(ledger.lines()) if fixer_command else []
+    safe_fixes = fix(safe) if safe else Fixes()  # nobody needs to decide on those
+    if safe:
+        ledger = _record(source, partial(fix_events, safe_fixes))
+    matches = FindingFilter(ALL_STATES, frozenset(map(Severity, severities)), files=files).matches
+    taken = None if route == _ASK else Route(route)
+    begun = open_walk(
         ledger,
         chain,
         artifacts,
-        route=None if route == _ASK else Route(route),
-        wanted=FindingFilter(ALL_STATES, frozenset(map(Severity, severities)), files=files).matches,
+        route=taken,
+        wanted=matches,
+        follow=lambda lines: source.current_lines(lines, ledger),
         advisory=advisory,
         validates=validate,
         confirms=recorded is None,
         seed_wording=seed_wording,
     )
+    begun = replace(begun, safe_fixes=safe_fixes)
     excerpts = partial(read_excerpts, root=repository.root, redactor=redactor_of(os.environ))
-    session = Session(walk, person.tell, chain, fix, excerpts)
+    session = Session(begun, taken, chain, responder.tell, fix, excerpts)
     options = read_agent_options(backend or ("command" if agent_command else None), script, agent_command)
-    _run(session, person.choose, _validator(source, ledger, options) if validate else None)
-    print_problems(_record(session.walk, source))
+    done = _run(session, responder, _validator(source, ledger, options) if validate else None)
+    if done is None:
+        if person.stopped:
+            raise KeyboardInterrupt
+        raise AwfError("the input ended before everything was decided", help="use --answers for a file")
+    if done.choices:
+        done = replace(done, ledger=_record(source, partial(_walk_events, done)))
     if as_json:
-        print_json(report_data(session.walk, FIX_COMMAND))
+        print_json(report_data(done, FIX_COMMAND))
     else:
-        screen.show_markdown(render_report(session.walk, FIX_COMMAND))
+        screen.show_markdown(render_report(done, FIX_COMMAND))
     if recorded and recorded.remaining:
         print_problems((f"{plural(recorded.remaining, 'answer')} left over: fewer questions were asked",))
+    return ExitCode.RUN_FAILED if done.failed_fixes else ExitCode.SUCCESS
 
 
-def _validator(source: FindingsSource, ledger: Ledger, options: Mapping[str, Any]) -> Validate:
+def _validator(source: FindingsSource, ledger: Ledger, options: Mapping[str, Any]) -> Validator:
     """What asks the agent that the options name, or the one that a run would use."""
     from pipeline.app.findings.validation import open_validator  # noqa: PLC0415 - agents take 0.3 s to load
     from pipeline.app.wiring import Runtime  # noqa: PLC0415 - as above
@@ -211,26 +195,33 @@ def _validator(source: FindingsSource, ledger: Ledger, options: Mapping[str, Any
     return open_validator(source.repository.root, runtime, utc_now(), options, base)
 
 
-def _run(session: Session, choose: Callable[[Question], OptionKey], validate: Validate | None) -> None:
-    """Let a person decide; if they stop before the end, say what that means."""
+def _run(session: Session, responder: Responder, validate: Validator | None) -> Walk | None:
+    """Let a person decide, and return what was decided; if they stop before the end, say what that means."""
     try:
-        session.run(choose, validate)
-    except (KeyboardInterrupt, AwfError):
-        click.echo("\nStopped: every decision is discarded, and nothing was recorded.", err=True)
-        if session.walk.step is Step.FIXING:
-            click.echo("The fixer was running: check what it has changed.", err=True)
-        if session.tickets:
-            click.echo("\n  ".join(["Tickets that were filed stay:", *map(sanitize, session.tickets)]), err=True)
-        raise
+        session.advance()
+        while session.waiting:
+            result = asyncio.run(respond(session.waiting, responder, validate))
+            if result is None:
+                break
+            session.send(result)
+    finally:
+        lines = session.discarded()
+        if lines:
+            click.echo("\n" + "\n".join(map(sanitize, lines)), err=True)
+    return session.outcome
 
 
-def _record(walk: Walk, source: FindingsSource) -> tuple[str, ...]:
-    """Record the decisions and what the fixer claims, all at once; return problems with the views."""
-    if not walk.decisions:
-        return ()
+def _walk_events(done: Walk, ledger: Ledger, at: str) -> list[FindingChanged]:
+    """Return what was decided, and what the fixer claims."""
+    decided = decision_events(done, at, who=user_name(), by=Actor.USER)
+    return [*decided, *fix_events(done.fixes, ledger, at)]
+
+
+def _record(source: FindingsSource, events: Callable[[Ledger, str], list[FindingChanged]]) -> Ledger:
+    """Record events, all at once, and return the ledger after them."""
     with open_ledger(source.store, source.repository, utc_now()) as opened:
-        claimed = fix_events(walk.fixes, opened.ledger, opened.at)
-        return opened.problems + opened.record([*decision_events(walk, opened.at, str(Actor.USER)), *claimed])
+        print_problems(opened.problems + opened.record(events(opened.ledger, opened.at)))
+        return opened.ledger.copy()
 
 
 def _read_answers(path: Path) -> list[str]:

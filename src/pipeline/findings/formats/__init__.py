@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pipeline.findings.ledger import Ledger
-    from pipeline.findings.model import Finding, ReviewerReport
+    from pipeline.findings.model import Finding, Report
 
 _HEAD = 64 * 1024  # characters of a file that it is recognised by
 _LARGE = 1024 * 1024  # characters above which a file is not parsed just to recognise it
@@ -38,7 +38,7 @@ class Format:
     file_name: str = ""
     media_type: str = "application/json"
 
-    def read(self, data: bytes, *, reviewer: str = "", root: str = "") -> "ReviewerReport":
+    def read(self, data: bytes, *, reviewer: str = "", root: str = "") -> "Report":
         """The report in a file, a malformed one if it cannot be read. Paths below `root` are made relative to it."""
         from pipeline.findings.formats import items  # noqa: PLC0415 - see the class
 
@@ -46,7 +46,7 @@ class Format:
             problem = f"it has more than {items.MAX_BYTES:,} bytes; split it"
             return items.malformed_report(reviewer or self.name, self.name, problem)
         try:
-            report: ReviewerReport = _load(self.reader)(data, reviewer=reviewer, root=root)
+            report: Report = _load(self.reader)(data, reviewer=reviewer, root=root)
         except ValueError as error:
             named = error.reviewer if isinstance(error, items.UnreadableFile) else ""
             problem = f"{items.explain_error(error)} (read as {self.name})"

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field, TypeAdapter
 
 from pipeline.findings.formats import items, strict_json
-from pipeline.findings.model import Location, RawFinding, ReviewerReport, Severity
+from pipeline.findings.model import Draft, Location, Report, Severity
 from pipeline.findings.scales import category_of_rule
 
 FORMAT = "eslint"
@@ -46,7 +46,7 @@ class _File(items.CamelModel):
 _files = TypeAdapter(items.Many[_File])
 
 
-def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
+def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
     """What ESLint found; raises ValueError."""
     files = _files.validate_python(strict_json.loads(data))
     if not files:
@@ -85,7 +85,7 @@ def _miscounts(file: _File) -> Iterator[dict[str, str]]:
             yield {"message": f"{key} is {stated}, but only {listed} are listed"}
 
 
-def _read_item(item: Mapping[str, Any], input_id: str, reviewer: str) -> RawFinding:
+def _read_item(item: Mapping[str, Any], input_id: str, reviewer: str) -> Draft:
     message = _Message.model_validate(item)
     start, end = items.check_lines(message.line, message.end_line)
     suppressed = None

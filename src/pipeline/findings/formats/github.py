@@ -14,14 +14,14 @@ _CONTROL = re.compile("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def write(findings: Iterable[Finding], ledger: Ledger) -> str:
-    """A line for each finding that needs attention, by number, with what the members of its cluster say."""
-    shown = items.by_number(finding for finding in findings if finding.state.needs_attention)
-    return "".join(f"{_command(finding, ledger.members(finding.id))}\n" for finding in shown)
+    """Return a line for each open finding, by number, with the number of its line of work and its reviewer."""
+    shown = items.by_number(finding for finding in findings if finding.state.is_open)
+    return "".join(f"{_command(finding, items.line_number(finding, ledger))}\n" for finding in shown)
 
 
-def _command(finding: Finding, members: Iterable[Finding]) -> str:
+def _command(finding: Finding, number: int) -> str:
     level = "notice" if finding.severity is Severity.INFO else "warning"
-    if finding.gate.value is Gate.MUST:
+    if finding.gate is Gate.MUST:
         level = "error"
     properties = {}
     if location := finding.location:
@@ -34,8 +34,7 @@ def _command(finding: Finding, members: Iterable[Finding]) -> str:
     escaped = {name: _escape(value).replace(":", "%3A").replace(",", "%2C") for name, value in properties.items()}
     named = ",".join(f"{name}={value}" for name, value in escaped.items())
     fix = f"Fix: {finding.fix}" if finding.fix else ""
-    said = (f"{', '.join(member.sources)}: {member.title}" for member in members)
-    body = "\n".join(filter(None, (finding.impact or finding.title, fix, *said, f"({finding.id})")))
+    body = "\n".join(filter(None, (finding.impact or finding.title, fix, f"(#{number}, {finding.reviewer})")))
     return f"::{level} {named}::{_escape(body)}"
 
 

@@ -1,11 +1,12 @@
-"""What the formats share: models, items to raw findings, paths, lines and texts as tools write them.
+"""What the formats share: models, items to drafts, paths, lines and texts as tools write them.
 
 Nothing is repaired: a file that was cut off is unreadable as a whole, and an item that cannot be read is kept as such.
 """
 
+import json
 import re
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from posixpath import normpath
 from typing import Annotated, Any, ClassVar, TypeVar
 from urllib.parse import unquote
@@ -22,25 +23,32 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, core_schema
 
+from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
     Category,
     Confidence,
+    Draft,
     Finding,
-    RawFinding,
+    Location,
+    Report,
     ReportStatus,
-    ReviewerReport,
     Severity,
-    UnreadableItem,
 )
-from pipeline.findings.normalize import unreadable_item
-from pipeline.findings.scales import default_autofix
+from pipeline.findings.scales import default_autofix, default_category, severity_of_text
 
 MAX_BYTES = 256 * 1024 * 1024  # of one file
 MAX_DEPTH = 64  # levels of nesting that are kept with a finding
 MAX_FAULTS = 20  # listed for one item
 TOOL_CONFIDENCE = Confidence(value=100, scale="tool")  # a tool states what it computed
+WRITTEN_FORMATS = ("", "review", "verdict")  # what reviewers write; tools write the others
 CONTRADICTION = "the report contradicts itself: findings may be missing"
 
+_REPORTED = 75  # the confidence of an unreadable item: none is filtered for it
+_TITLES = ("title", "plain_title", "message", "text", "name", "summary", "description", "issue", "problem")
+_SEVERITIES = ("severity", "level", "priority")
+_PATHS = ("file", "path", "filePath", "filename", "uri")
+_LINES = ("line", "start_line", "startLine")
+_LINE_NUMBER = re.compile(r"[1-9]\d{0,8}")
 _PROBLEMS = {
     "missing": "is missing",
     "too_short": "should not be empty",
@@ -125,39 +133,71 @@ def limit_nesting(value: Any, what: str) -> Any:
     raise ItemError(f"{what} is nested more than {MAX_DEPTH} levels deep")
 
 
-def malformed_report(reviewer: str, format: str, problem: str) -> ReviewerReport:
-    """The report of a reviewer or tool whose answer cannot be used."""
-    return ReviewerReport(reviewer=reviewer, status=ReportStatus.MALFORMED, problem=problem, format=format)
+def malformed_report(reviewer: str, format: str, problem: str) -> Report:
+    """Return the report of a reviewer or tool whose answer cannot be used."""
+    return Report(reviewer=reviewer, status=ReportStatus.MALFORMED, problem=problem, format=format)
 
 
 def collect_items(
     reviewer: str,
     format: str,
     items: Iterable[Item],
-    read_item: Callable[[Item, str], RawFinding],
+    read_item: Callable[[Item, str], Draft],
     contradictions: Iterable[Any] = (),
     **fields: Any,
-) -> ReviewerReport:
-    """A report with a raw finding or an unreadable item for each item, in order.
+) -> Report:
+    """Return a report with a draft for each item, in order; one that cannot be read says why.
 
     A contradiction is something the report says about its findings as a whole that the findings do not bear out.
     """
-    findings: list[RawFinding] = []
-    unreadable: list[UnreadableItem] = []
-    number = 0
-    for number, item in enumerate(items, 1):
-        input_id = f"{reviewer}#{number}"
-        try:
-            findings.append(read_item(item, input_id))
-        except ValueError as error:
-            harmless = isinstance(error, NothingWrong)
-            unreadable.append(unreadable_item(item, input_id, explain_error(error), harmless=harmless))
-    for number, raw in enumerate(contradictions, number + 1):  # noqa: B020 - numbered on from the items
-        unreadable.append(unreadable_item(raw, f"{reviewer}#{number}", CONTRADICTION))
-    status = ReportStatus.RETURNED if findings or unreadable else ReportStatus.EMPTY
-    return ReviewerReport(
-        reviewer, status=status, findings=tuple(findings), unreadable=tuple(unreadable), format=format, **fields
+    drafts = [_read(item, f"{reviewer}#{number}", format, read_item) for number, item in enumerate(items, 1)]
+    for number, raw in enumerate(contradictions, len(drafts) + 1):
+        drafts.append(unreadable_draft(raw, f"{reviewer}#{number}", format, CONTRADICTION))
+    status = ReportStatus.RETURNED if drafts else ReportStatus.EMPTY
+    return Report(reviewer, status=status, drafts=tuple(drafts), format=format, **fields)
+
+
+def _read(item: Item, input_id: str, format: str, read_item: Callable[[Item, str], Draft]) -> Draft:
+    try:
+        return read_item(item, input_id)
+    except NothingWrong as error:
+        return replace(unreadable_draft(item, input_id, format, ""), harmless=str(error))
+    except ValueError as error:
+        return unreadable_draft(item, input_id, format, explain_error(error))
+
+
+def unreadable_draft(item: Any, input_id: str, format: str, reason: str) -> Draft:
+    """Return an item that cannot be read as a finding, with the title, severity and place that its data still give."""
+    while isinstance(item, tuple):  # readers pass some items together with where they found them
+        item = item[-1]
+    raw = asdict(item) if is_dataclass(item) and not isinstance(item, type) else item
+    fields = raw if isinstance(raw, dict) else {}
+    text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str)
+    reviewer = input_id.rpartition("#")[0]
+    path, line = _first_text(fields, _PATHS), _first_text(fields, _LINES)
+    start = int(line) if _LINE_NUMBER.fullmatch(line) else None
+    return Draft(
+        input_id=input_id,
+        reviewer=reviewer,
+        title=headline(text if isinstance(raw, str) else _first_text(fields, _TITLES)),
+        severity=severity_of_text(_first_text(fields, _SEVERITIES)) or Severity.HIGH,
+        confidence=Confidence(value=_REPORTED, scale="anchor" if format in WRITTEN_FORMATS else "tool"),
+        category=default_category(reviewer),
+        impact=text,
+        system_breaking=any(fields.get(name) is True for name in ("x_system_breaking", "system_breaking")),
+        locations=(Location(path=path, start=start),) if path else (),
+        unreadable=reason,
     )
+
+
+def _first_text(fields: Mapping[Any, Any], names: tuple[str, ...]) -> str:
+    """Return the first of some fields that is a text or a number, as a text; `{"text": ...}` counts as its text."""
+    for name in names:
+        value = fields.get(name)
+        value = value.get("text") if isinstance(value, dict) else value
+        if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
+            return str(value).strip()
+    return ""
 
 
 def explain_error(error: ValueError) -> str:
@@ -177,8 +217,8 @@ def explain_error(error: ValueError) -> str:
 
 def tool_finding(
     input_id: str, reviewer: str, message: str, severity: Severity, category: Category, **fields: Any
-) -> RawFinding:
-    """A raw finding from a tool's message; its first line is the title."""
+) -> Draft:
+    """Return a draft from a tool's message; its first line is the title."""
     title = headline(message)
     autofix_class, owner = default_autofix(fields.get("fix"), severity)
     known: dict[str, Any] = {
@@ -187,7 +227,7 @@ def tool_finding(
         "autofix_class": autofix_class,
         "owner": owner,
     }
-    return RawFinding(input_id, reviewer, title, severity, category=category, **(known | fields))
+    return Draft(input_id, reviewer, title, severity, category=category, **(known | fields))
 
 
 def unread_keys(format: str, item: Mapping[str, Any], read: Container[str]) -> dict[str, Any]:
@@ -207,6 +247,12 @@ def check_lines(start: int, end: int, end_column: int = 0) -> tuple[int | None, 
 def by_number(findings: Iterable[Finding]) -> list[Finding]:
     """The findings in the order of their numbers."""
     return sorted(findings, key=lambda finding: (finding.number, finding.id))
+
+
+def line_number(finding: Finding, ledger: Ledger) -> int:
+    """Return the number of the line of work that a finding is part of."""
+    head = ledger.findings.get(finding.line)
+    return head.number if head else finding.number
 
 
 def kept_keys(finding: Finding, format: str) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""JUnit XML in: a raw finding for each failure and error of a test run.
+"""JUnit XML in: a draft for each failure and error of a test run.
 
 A report in which no test was run is not a clean one, nor is one that counts more failures than it shows.
 """
@@ -11,7 +11,7 @@ from typing import NoReturn
 from xml.etree import ElementTree as ET
 
 from pipeline.findings.formats import items
-from pipeline.findings.model import Evidence, Location, RawFinding, ReviewerReport, Severity
+from pipeline.findings.model import Draft, Evidence, Location, Report, Severity
 from pipeline.findings.scales import category_of_rule
 
 FORMAT = "junit"
@@ -64,7 +64,7 @@ class _Builder(ET.TreeBuilder):
         raise items.UnreadableFile("it declares a document type, which no test report needs")
 
 
-def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
+def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
     """The failures of a test run; raises ValueError."""
     run = _TestRun()
     _visit(_parse(data), (), run)
@@ -74,7 +74,7 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
         raise items.UnreadableFile(f"all of its {run.skipped} tests were skipped: no test was run")
     name, times = reviewer or FORMAT, Counter(failure.test for failure in run.failures)
 
-    def read_item(failure: _Failure, input_id: str) -> RawFinding:
+    def read_item(failure: _Failure, input_id: str) -> Draft:
         tool_ids = {FORMAT: failure.test} if times[failure.test] == 1 else {}
         return _read_failure(failure, input_id, name, root, tool_ids)
 
@@ -166,7 +166,7 @@ def _count(digits: str) -> int | None:
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else None
 
 
-def _read_failure(failure: _Failure, input_id: str, reviewer: str, root: str, tool_ids: dict[str, str]) -> RawFinding:
+def _read_failure(failure: _Failure, input_id: str, reviewer: str, root: str, tool_ids: dict[str, str]) -> Draft:
     message = failure.message.strip() or items.headline(failure.text)
     if not failure.name and not message:
         raise items.ItemError("it has neither a test's name nor a message")

@@ -1,125 +1,137 @@
 """Findings as a Markdown report for people: what must be fixed first, what is only claimed, what was dismissed.
 
-What a finding says is text: it cannot start a heading, a link or any other markup.
+The templates have the words; here is what they say, as plain values. What a finding says is text: it cannot start a
+heading, a link or any other markup.
 """
 
-import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
-from pipeline.findings.events import Coverage, Disposition
+from pipeline import templates
+from pipeline.findings.events import Disposition, Look, Pass
+from pipeline.findings.gate import importance
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, FindingState, Gate
-from pipeline.findings.reviews import Review, ledger_verdicts
+from pipeline.findings.model import Finding, FindingState, Gate, ReportStatus
+from pipeline.findings.reviews import Review, review
 from pipeline.findings.scales import CATEGORY_LABEL
-from pipeline.findings.triage import importance
-from pipeline.findings.verdicts import Verdicts
+from pipeline.findings.verdicts import counts
 
 _HEADINGS = ("Must fix", "Suggested", "Claimed to be fixed", "Fixed", "Suppressed, not gating")
-_MARKUP = re.compile(r"[\\`*_{}\[\]<>()!|~&$^#]|^[-+=]|:(?=//)|(?<=www)\.", re.IGNORECASE)
-_NUMBER = re.compile(r"^(\d{1,9})(?=[.)])")  # would start a list
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
-_AT = "@<!-- -->"  # a backslash before it would still mention the person with that name
+_HIDDEN = (Disposition.FILTERED, Disposition.DEMOTED)
+_ANSWERS = {
+    ReportStatus.RETURNED: "answered",
+    ReportStatus.EMPTY: "looked and found nothing",
+    ReportStatus.PARTIAL: "answered, not everything can be read",
+    ReportStatus.MALFORMED: "answered, and it cannot be read",
+    ReportStatus.MISSING: "did not answer",
+}
 
 
 def write(findings: Iterable[Finding], ledger: Ledger) -> str:
-    """The verdict and the findings, each under its heading, in the order given."""
-    return "\n".join(["# Findings", "", *_summary(ledger), *_sections(findings, ledger)])
+    """Return the verdict and the findings, each under its heading, in the order given."""
+    return templates.render("findings.md.j2", **_findings_view(findings, ledger))
 
 
-def write_review(review: Review, id: str, ledger: Ledger) -> str:
-    """The report of one review: what was reviewed, by whom, the verdict and the findings."""
-    first, coverage = review.passes[0], review.coverage
-    reviewers = {name: status for one in review.passes for name, status in one.coverage.reviewers.items()}
-    hidden = (Disposition.FILTERED, Disposition.DEMOTED)
-    skill = "Full review" if first.full_review else "Code review"
-    reviewed = " ".join(filter(None, (first.scope, code_span(first.target) if first.target else "")))
-    facts = {
-        "Reviewed": f"{reviewed}, {first.mode}",
-        "Commit": code_span(first.head) if first.head else "",
-        "Base": code_span(first.base) if first.base else "",
-        "Branch": code_span(first.branch) if first.branch else "",
-        "Task": escape(first.task),
-        "Started": code_span(first.started_at),
-        "Passes": ", ".join(code_span(passed.id) for passed in review.passes),
-        "Reviewers": ", ".join(
-            f"{escape(name)} ({status})" for name, status in (reviewers | coverage.reviewers).items()
-        ),
+def write_review(about: Review) -> str:
+    """Return the report of a review: what was reviewed, by whom, the verdict, what is open, and the findings."""
+    return templates.render("review.md.j2", **_review_view(about))
+
+
+def _findings_view(findings: Iterable[Finding], ledger: Ledger) -> dict[str, Any]:
+    about = review(ledger)
+    return {
+        "last": {"id": about.passed.id, "at": about.passed.started_at} if about.passed else None,
+        "verdict": about.headline,
+        "gaps": about.gaps if about.passed else (),
+        "groups": _groups(findings, ledger),
     }
-    lines = [f"# {skill} {id}", "", *_verdict_lines(review.verdicts, coverage)]
-    lines += [*(f"- {name}: {value}" for name, value in facts.items() if value), ""]
-    if review.tree_changed:
-        lines += ["Files changed while the reviewers worked: this review does not ship.", ""]
-    lines += _sections(sorted(review.findings, key=importance), ledger)
-    said = [one for passed in review.passes for one in passed.reviewer_verdicts]
-    found = [pattern for passed in review.passes for pattern in passed.patterns]
-    lists = {
-        "Verdicts of reviewers": [
-            f"{escape(one.reviewer)}: **{escape(one.verdict)}** {escape(one.argument)}".rstrip() for one in said
+
+
+def _review_view(about: Review) -> dict[str, Any]:
+    passes = about.passes
+    lenses = {look.lens for one in passes for look in one.coverage.looks}
+    still_open = (finding for finding in about.findings if finding.state.is_open)
+    return {
+        "kind": "Full review" if len(lenses) > 1 else "Code review",
+        "id": about.id,
+        "verdict": about.headline,
+        "gaps": about.gaps,
+        "facts": [(name, text) for name, text in _facts(passes) if text],
+        "changed": about.changed,
+        "unseen": about.unseen,
+        "unruled": about.unruled,
+        "open": [_open_view(one, about.ledger) for one in sorted(still_open, key=importance)],
+        "elsewhere": len(about.elsewhere),
+        "looks": {
+            "head": ("reviewer", "stage", "visit", "answer", "items", "problem"),
+            "rows": list(_looks(about)),
+            "numbers": (2, 4),
+        },
+        "groups": _groups(sorted(about.findings, key=importance), about.ledger),
+        "said": [
+            {"reviewer": look.reviewer, "verdict": look.verdict, "argument": look.argument}
+            for one in passes
+            for look in one.coverage.looks
+            if look.verdict
         ],
-        "Patterns worth repeating": [
-            f"{escape(one.name)}{f', {code_span(one.location)}' if one.location else ''}: {escape(one.rationale)}"
-            for one in found
+        "patterns": [
+            {"name": pattern.name, "location": pattern.location, "rationale": pattern.rationale}
+            for one in passes
+            for pattern in one.patterns
         ],
-        "Filtered or demoted": [
-            f"{escape(item.title)}: {escape(item.reason)}"
-            for one in review.passes
+        "filtered": [
+            {"id": item.input_id, "title": item.title, "reason": item.reason, "disposition": item.disposition}
+            for one in passes
             for item in one.entries
-            if item.disposition in hidden
+            if item.disposition in _HIDDEN
         ],
-        "Residual risks": [escape(text) for one in review.passes for text in one.coverage.residual_risks],
-        "Testing gaps": [escape(text) for one in review.passes for text in one.coverage.testing_gaps],
+        "notes": [
+            ("Residual risks", [text for one in passes for text in one.coverage.residual_risks]),
+            ("Testing gaps", [text for one in passes for text in one.coverage.testing_gaps]),
+        ],
     }
-    for heading, entries in lists.items():
-        if entries:
-            lines += [f"## {heading}", "", *(f"- {entry}" for entry in entries), ""]
-    return "\n".join(lines)
 
 
-def _sections(findings: Iterable[Finding], ledger: Ledger) -> Iterator[str]:
-    sections: dict[str, list[Finding]] = {heading: [] for heading in _HEADINGS}
+def _facts(passes: tuple[Pass, ...]) -> Iterator[tuple[str, str]]:
+    """Return what was reviewed; a text is empty if it is not known."""
+    first = passes[0]
+    yield "Reviewed", f"{first.scope} {first.target}, {first.mode}" if first.target else f"{first.scope}, {first.mode}"
+    yield "Commit", first.head
+    yield "Base", first.base
+    yield "Branch", first.branch
+    yield "Task", first.task
+    yield "Started", first.started_at
+    yield "Passes", ", ".join(one.id for one in passes)
+
+
+def _looks(about: Review) -> Iterator[tuple[str, ...]]:
+    """Return a row for each look of each reviewer, and for each reviewer that still owes an earlier one."""
+    seen = set[str]()
+    for one in about.passes:
+        for look in one.coverage.looks:
+            seen.add(look.reviewer)
+            items = sum(item.input_id.rpartition("#")[0] == look.reviewer for item in one.entries)
+            yield _look_row(look, str(one.visit) if one.visit else "", str(items))
+    for look in about.coverage.looks:
+        if look.reviewer not in seen:
+            yield _look_row(look, "", "")
+
+
+def _look_row(look: Look, visit: str, items: str) -> tuple[str, ...]:
+    return look.reviewer, look.stage, visit, _ANSWERS[look.status], items, look.problem
+
+
+def _open_view(finding: Finding, ledger: Ledger) -> dict[str, Any]:
+    uncounted = "" if counts(finding) else "it existed before the change"
+    return {**_finding_view(finding, ledger), "uncounted": uncounted}
+
+
+def _groups(findings: Iterable[Finding], ledger: Ledger) -> list[dict[str, Any]]:
+    """Return the headings that have findings, each with its findings."""
+    groups: dict[str, list[dict[str, Any]]] = {heading: [] for heading in _HEADINGS}
     for finding in findings:
-        sections[_heading(finding)].append(finding)
-    for heading, chosen in sections.items():
-        if chosen:
-            yield f"## {heading} ({len(chosen)})"
-            yield ""
-            yield from (line for finding in chosen for line in _entry(finding, ledger))
-    if not any(sections.values()):
-        yield "No findings."
-        yield ""
-
-
-def escape(text: str) -> str:
-    """Text from outside on one line, in which nothing is markup."""
-    line = " ".join(_CONTROL.sub(" ", text).split())
-    return _NUMBER.sub(r"\1\\", _MARKUP.sub(r"\\\g<0>", line)).replace("@", _AT)
-
-
-def code_span(text: str) -> str:
-    """Text from outside as code on one line; a backtick in it cannot end it."""
-    line = " ".join(_CONTROL.sub(" ", text).split())
-    fence = "`" * (max((len(run) for run in re.findall("`+", line)), default=0) + 1)
-    return f"{fence} {line} {fence}" if "`" in line else f"`{line}`"
-
-
-def _summary(ledger: Ledger) -> Iterator[str]:
-    last, coverage = ledger.last, ledger.coverage()
-    if last is None or coverage is None:
-        return
-    yield from _verdict_lines(ledger_verdicts(ledger), coverage)
-    yield f"Last pass: {code_span(last.id)}, {code_span(last.started_at)}"
-    yield ""
-
-
-def _verdict_lines(verdicts: Verdicts, coverage: Coverage) -> Iterator[str]:
-    yield f"Verdict: **{verdicts.verdict}**"
-    if verdicts.verdict != verdicts.after_verification:
-        yield f"as claimed; **{verdicts.after_verification}** until the claimed fixes are verified"
-    yield ""
-    for name in coverage.silent:
-        yield f"- **Incomplete**: {escape(name)}: {escape(coverage.problems.get(name, 'no answer'))}"
-    if coverage.silent:
-        yield ""
+        groups[_heading(finding)].append(_finding_view(finding, ledger))
+    return [{"heading": heading, "findings": chosen} for heading, chosen in groups.items() if chosen]
 
 
 def _heading(finding: Finding) -> str:
@@ -129,30 +141,25 @@ def _heading(finding: Finding) -> str:
         return "Claimed to be fixed"
     if finding.state is FindingState.VERIFIED_FIXED:
         return "Fixed"
-    return "Must fix" if finding.gate.value is Gate.MUST else "Suggested"
+    return "Must fix" if finding.gate is Gate.MUST else "Suggested"
 
 
-def _entry(finding: Finding, ledger: Ledger) -> Iterator[str]:
-    location = f", {code_span(str(finding.location))}" if finding.location else ""
-    quote = next((item.quote for item in finding.evidence if item.quote.strip()), "")
-    paragraphs = (
-        f"### {finding.number}. {escape(finding.title)}",
-        f"{code_span(finding.id)}, {finding.severity}, {CATEGORY_LABEL[finding.category]}, {finding.state}{location}",
-        code_span(quote) if quote else "",
-        escape(finding.impact),
-        f"Fix: {escape(finding.fix)}" if finding.fix else "",
-        f"Reported by {escape(', '.join(finding.sources))}." if finding.sources else "",
-        *(f"{escape(', '.join(member.sources))}: {escape(member.title)}" for member in ledger.members(finding.id)),
-        _dismissal(finding),
-    )
-    for paragraph in filter(None, paragraphs):
-        yield paragraph
-        yield ""
-
-
-def _dismissal(finding: Finding) -> str:
-    held = finding.suppression
-    if held is None:
-        return ""
-    until = f" until {escape(held.expires)}" if held.expires else ""
-    return f"Dismissed by {escape(held.by or 'unknown')}{until}: {escape(held.reason or 'no reason given')}"
+def _finding_view(finding: Finding, ledger: Ledger) -> dict[str, Any]:
+    """Return what a page says about a finding, and of which line of work it is a part."""
+    line = ledger.line(finding.id)
+    return {
+        "number": finding.number,
+        "id": finding.id,
+        "title": finding.title,
+        "gate": finding.gate,
+        "severity": finding.severity_text or finding.severity,
+        "category": CATEGORY_LABEL[finding.category],
+        "state": finding.state.replace("_", " "),
+        "location": str(finding.location) if finding.location else "",
+        "quote": next((item.quote for item in finding.evidence if item.quote.strip()), ""),
+        "impact": finding.impact,
+        "fix": finding.fix,
+        "reviewers": (finding.reviewer,),
+        "others": [{"reviewers": (one.reviewer,), "title": one.title} for one in line.members if one.id != finding.id],
+        "dismissal": str(finding.suppression) if finding.suppression else "",
+    }

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from pipeline.findings.formats import items, strict_json
-from pipeline.findings.model import Location, RawFinding, ReportStatus, ReviewerReport, Severity
+from pipeline.findings.model import Draft, Location, Report, ReportStatus, Severity
 from pipeline.findings.scales import category_of_rule
 
 FORMAT = "mypy"
@@ -39,7 +39,7 @@ class _Line(items.ForeignModel):
     hint: str = ""
 
 
-def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
+def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
     """What mypy found; raises ValueError."""
     name, text = reviewer or FORMAT, strict_json.decode_text(data)
     report = items.collect_items(
@@ -103,7 +103,7 @@ def _add_line(messages: list[Any], line: str) -> None:
         messages.append(item)
 
 
-def _read_item(item: Any, input_id: str, reviewer: str, root: str) -> RawFinding:
+def _read_item(item: Any, input_id: str, reviewer: str, root: str) -> Draft:
     if isinstance(item, str):
         raise items.ItemError("not a message of mypy's")
     message = _Line.model_validate(item)

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from pipeline.findings.formats import items, strict_json
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Evidence, Finding, Location, RawFinding, ReviewerReport, Severity
+from pipeline.findings.model import Draft, Evidence, Finding, Location, Report, Severity
 from pipeline.findings.scales import RDJSON_SEVERITY, category_of_rule, reviewer_name
 
 FORMAT = "rdjson"
@@ -86,7 +86,7 @@ class _Kept(items.ForeignModel):
     suggestions: Annotated[items.Many[_Suggestion], items.OrElse(())] = ()
 
 
-def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
+def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
     """The diagnostics of either shape; raises ValueError."""
     whole = _parse(data)
     report = _Report.model_validate(whole)
@@ -109,7 +109,7 @@ def _parse(data: bytes) -> Any:
     return {"diagnostics": [value]} if is_diagnostic else value
 
 
-def _read_item(item: Any, defaults: dict[str, Any], input_id: str, reviewer: str, root: str) -> RawFinding:
+def _read_item(item: Any, defaults: dict[str, Any], input_id: str, reviewer: str, root: str) -> Draft:
     if not isinstance(item, dict):
         raise items.ItemError("it should be an object")
     kept = {key: value for key, value in item.items() if value is not None}
@@ -134,29 +134,24 @@ def _read_item(item: Any, defaults: dict[str, Any], input_id: str, reviewer: str
 
 
 def write(findings: Iterable[Finding], ledger: Ledger) -> str:
-    """The findings that need attention, by number; the members of a cluster are its related locations."""
-    shown = items.by_number(finding for finding in findings if finding.state.needs_attention)
-    diagnostics = [_diagnostic(finding, ledger.members(finding.id)) for finding in shown]
+    """Return the open findings, by number, each with its reviewer as the source."""
+    shown = items.by_number(finding for finding in findings if finding.state.is_open)
+    diagnostics = [_diagnostic(finding, items.line_number(finding, ledger)) for finding in shown]
     return strict_json.dumps({"source": {"name": "awf"}, "diagnostics": diagnostics}).decode()
 
 
-def _diagnostic(finding: Finding, members: Iterable[Finding]) -> dict[str, Any]:
+def _diagnostic(finding: Finding, number: int) -> dict[str, Any]:
     fix = f"Fix: {finding.fix}" if finding.fix else ""  # not a suggestion: tools would insert the words
     kept = _Kept.model_validate(items.kept_keys(finding, FORMAT))
     rule = kept.code.value or items.rule_id(finding) or str(finding.category)
     diagnostic: dict[str, Any] = {
-        "message": "\n\n".join(filter(None, (finding.title, finding.impact, fix))),
+        "message": "\n\n".join(filter(None, (finding.title, finding.impact, fix, f"(#{number})"))),
         "severity": RDJSON_SEVERITY[finding.severity],
+        "source": {"name": finding.reviewer},
         "code": {"value": rule},
     }
     if finding.location:
         diagnostic["location"] = _place(finding.location)
-    if related := [
-        {"message": f"{', '.join(member.sources)}: {member.title}", "location": _place(member.location)}
-        for member in members
-        if member.location
-    ]:
-        diagnostic["related_locations"] = related
     if finding.state.active and kept.suggestions:
         diagnostic["suggestions"] = [item.model_dump(exclude_unset=True) for item in kept.suggestions]
     return diagnostic

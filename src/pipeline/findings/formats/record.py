@@ -1,21 +1,25 @@
 """The records of a project in `.wystack/`: one file per finding, one per review pass.
 
-A finding's record can be edited. A field that is what awf would write changes nothing; any other value is an edit by an
-agent, which becomes a ledger event if it is legal, and is reported and put back if it is not. Fields that begin with
-`x_` hold what the format has no field for.
+Each kind of file is a table of fields, in the order of the format. A project adds to the `triage_history` of a finding;
+nothing else in its record is read back. Fields that begin with `x_` hold what the format has no field for.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import Field as Limit
 
-from pipeline.findings.events import FieldsEdited, LedgerEvent, Pass, StateChanged
+from pipeline.findings.events import FindingRaised, Look, Pass
 from pipeline.findings.fingerprints import QUOTE, norm_title
-from pipeline.findings.formats.items import NotBlank
-from pipeline.findings.formats.view_edits import ViewEdits, join_edits, refuse, same_json
+from pipeline.findings.formats.fields import Field, Need, checked, render, unknown_keys
+from pipeline.findings.formats.items import NotBlank, explain_error
+from pipeline.findings.formats.view_edits import ViewEdits, put_back, same_json
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.lines import Line
 from pipeline.findings.model import (
     Actor,
     Category,
@@ -25,42 +29,38 @@ from pipeline.findings.model import (
     FindingId,
     FindingState,
     Gate,
-    GateDecision,
     Location,
     PassId,
     Severity,
+    What,
 )
+from pipeline.findings.reviews import Review
 from pipeline.findings.scales import RECORD_SEVERITY, RECORD_STATUS, confidence_from_word, confidence_to_word
-from pipeline.findings.triage import STATE_OF, agent_refusal, change_state, state_after
-from pipeline.findings.verdicts import RECORD, Shipping, tree_changed
-from pipeline.language.model import Lens
+from pipeline.findings.triage import said_in_file
+from pipeline.language.lens import Lens
 
-FORMAT = RECORD
+FORMAT = "record"
 VERSION = 1
 NO_FIX = "No concrete fix proposed; needs a decision: "
 NO_REASON = "No reason was given beyond the title; see the evidence."
-_TRIAGE_CHANGES = ("state", "seen", "decision")  # the changes of a history that a record shows
+_TRIAGE = (What.SEEN, What.RULING, What.CLAIM, What.DECISION, What.TRIAGE)  # the changes that a record shows
 _MAX_ENTRIES = 1000  # of a history that is imported
 _MAX_NOTE = 500  # characters of one of them
 _MAX_LINE = 10**9
 
 
-def parse_time(text: str) -> datetime:
-    """A moment that can be compared with others; raises ValueError for anything else."""
+def _check_time(text: str) -> str:
+    """Return a time if it is one, also in UTC."""
     moment = datetime.fromisoformat(text)
     try:
-        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+        (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except OverflowError as error:
-        raise ValueError("out of range") from error
-
-
-def _check_time(text: str) -> str:
-    parse_time(text)
+        raise ValueError("it is out of range") from error
     return text
 
 
 _Status = Literal["open", "false-positive", "fixed", "wont-fix", "uncertain"]
-_Line = Annotated[int, Field(ge=1, le=_MAX_LINE)]
+_LineNumber = Annotated[int, Limit(ge=1, le=_MAX_LINE)]
 
 
 class EvidenceRef(BaseModel):
@@ -68,11 +68,11 @@ class EvidenceRef(BaseModel):
 
     model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
 
-    path: Annotated[str, Field(min_length=1)]
-    startLine: _Line | None = None
-    endLine: _Line | None = None
+    path: Annotated[str, Limit(min_length=1)]
+    startLine: _LineNumber | None = None
+    endLine: _LineNumber | None = None
     symbol: str = ""
-    quote: Annotated[str, Field(max_length=QUOTE)] = ""
+    quote: Annotated[str, Limit(max_length=QUOTE)] = ""
 
     @model_validator(mode="after")
     def _check_lines(self) -> "EvidenceRef":
@@ -88,403 +88,329 @@ class TriageEntry(BaseModel):
 
     at: Annotated[str, AfterValidator(_check_time)]
     status: _Status
-    by: Annotated[Actor, Field(strict=False)]
-    note: str = ""
-    x_by: str = ""  # who it was, where `by` has no name for it
+    note: str
+    by: Annotated[Actor, Limit(strict=False)]
+    x_by: str = ""  # the name of who said it
 
 
-class FindingRecord(BaseModel):
-    """A finding as a project keeps it."""
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """What the record of a finding is written from."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
+    finding: Finding
+    line: Line
 
-    schemaVersion: int = VERSION
-    kind: str = "entity"
-    role: str = "claim"
-    authority: str = "computed"
-    type: str = "review.finding"
-    findingId: str
-    reviewId: str
-    task: Annotated[str, Field(pattern=r"^(TASK-|$)")] = ""
-    scope: str = ""
-    title: NotBlank
-    category: Annotated[Category, Field(strict=False)]
-    gate: Annotated[Gate, Field(strict=False)]
-    severity: Literal["critical", "high", "medium", "low"]
-    confidence: Literal["high", "medium", "low"]
-    evidence: list[EvidenceRef]
-    reasoning: str
-    reproduction: str | None = None
-    recommendation: NotBlank
-    min_fix_scope: str = ""
-    suggested_regression_tests: list[str] = []
-    status: _Status
-    triage_history: list[TriageEntry]
-    signature: str
-    sources: list[str]
-    lens: Annotated[Lens, Field(strict=False)]
-    agreement_count: int = 1
-    createdAt: str = ""
-    updatedAt: str = ""
-    x_state: Annotated[FindingState, Field(strict=False)] | None = None
-    x_severity: Literal["low", "info"] | None = None
-    x_fix_absent: bool = False
-    x_reasoning_absent: bool = False
-    x_system_breaking: bool = False
-    x_written: Any = None  # a digest that the first version of awf wrote; it is not read
+    @property
+    def sources(self) -> list[str]:
+        """Everyone who reported the defect, the reviewer of this finding first, in an order that no state changes."""
+        members = sorted(self.line.members, key=lambda member: member.number)
+        return list(dict.fromkeys((self.finding.reviewer, *(member.reviewer for member in members))))
 
 
-_FIELDS = frozenset(FindingRecord.model_fields)
-_REQUIRED = [name for name, field in FindingRecord.model_fields.items() if field.is_required()]
-_EDITABLE = {
-    "task": "task",
-    "scope": "scope",
-    "gate": "gate",
-    "severity": "severity",
-    "reproduction": "reproduction",
-    "recommendation": "fix",
-    "min_fix_scope": "min_fix_scope",
-    "suggested_regression_tests": "regression_tests",
-    "x_severity": "severity",
-    "x_system_breaking": "system_breaking",
-}  # fields of a record, and the fields of a finding that they change
-_TRIAGE = ("status", "triage_history", "x_state")
-_FOLLOWS = ("updatedAt", "x_fix_absent", "x_reasoning_absent", "x_written")  # computed from the others
-_READ_ONLY = [name for name in FindingRecord.model_fields if name not in (*_EDITABLE, *_TRIAGE, *_FOLLOWS)]
+_Words = Annotated[str, Limit(pattern=r"^(TASK-|$)")]
+
+FINDING_RECORD = (
+    Field("schemaVersion", int, lambda _: VERSION, Need.USUAL),
+    Field("kind", str, lambda _: "entity", Need.USUAL),
+    Field("role", str, lambda _: "claim", Need.USUAL),
+    Field("authority", str, lambda _: "computed", Need.USUAL),
+    Field("type", str, lambda _: "review.finding", Need.USUAL),
+    Field("findingId", str, lambda one: one.finding.id),
+    Field("reviewId", str, lambda one: one.finding.pass_id),
+    Field("task", _Words, lambda one: _task_name(one.finding.task), Need.USUAL),
+    Field("scope", str, lambda one: one.finding.scope, Need.USUAL),
+    Field("title", NotBlank, lambda one: one.finding.title),
+    Field("category", Annotated[Category, Limit(strict=False)], lambda one: str(one.finding.category)),
+    Field("gate", Annotated[Gate, Limit(strict=False)], lambda one: str(one.finding.gate)),
+    Field("severity", Literal["critical", "high", "medium", "low"], lambda one: RECORD_SEVERITY[one.finding.severity]),
+    Field("confidence", Literal["high", "medium", "low"], lambda one: confidence_to_word(one.finding.confidence)),
+    Field("evidence", list[EvidenceRef], lambda one: _render_evidence(one.finding)),
+    Field("reasoning", str, lambda one: reason_of(one.finding) or NO_REASON),
+    Field("reproduction", str | None, lambda one: one.finding.reproduction, Need.USUAL),
+    Field("recommendation", NotBlank, lambda one: one.finding.fix or no_fix_text(one.finding)),
+    Field("min_fix_scope", str, lambda one: one.finding.min_fix_scope or "", Need.USUAL),
+    Field("suggested_regression_tests", list[str], lambda one: list(one.finding.regression_tests), Need.USUAL),
+    Field("status", _Status, lambda one: RECORD_STATUS[one.finding.state]),
+    Field("triage_history", list[TriageEntry], lambda one: list(_triage_history(one.finding))),
+    Field("signature", str, lambda one: one.finding.signature),
+    Field("sources", list[str], lambda one: one.sources),
+    Field("lens", Annotated[Lens, Limit(strict=False)], lambda one: str(one.finding.lens)),
+    Field("agreement_count", int, lambda one: len(one.sources), Need.USUAL),
+    Field("createdAt", str, lambda one: one.finding.created_at, Need.USUAL),
+    Field("updatedAt", str, lambda one: one.finding.updated_at, Need.USUAL),
+    Field("x_state", str, lambda one: _finer_state(one.finding.state), Need.IF_ANY),
+    Field("x_severity", Literal["low", "info"], lambda one: _finer_severity(one.finding.severity), Need.IF_ANY),
+    Field("x_fix_absent", bool, lambda one: not one.finding.fix or None, Need.IF_ANY),
+    Field("x_reasoning_absent", bool, lambda one: not reason_of(one.finding) or None, Need.IF_ANY),
+    Field("x_system_breaking", bool, lambda one: one.finding.system_breaking or None, Need.IF_ANY),
+    Field("x_tool", bool, lambda one: one.finding.tool or None, Need.IF_ANY),
+    Field("x_line", str, lambda one: one.line.id if len(one.line.members) > 1 else None, Need.IF_ANY),
+)
 
 
-def render_record(finding: Finding) -> dict[str, Any]:
-    """The record of a finding."""
-    status = RECORD_STATUS[finding.state]
-    no_reason = restates_title(finding.impact, finding.title)
-    record = {
-        "schemaVersion": VERSION,
-        "kind": "entity",
-        "role": "claim",
-        "authority": "computed",
-        "type": "review.finding",
-        "findingId": str(finding.id),
-        "reviewId": str(finding.pass_id),
-        "task": _task_name(finding.task),
-        "scope": finding.scope,
-        "title": finding.title,
-        "category": str(finding.category),
-        "gate": str(finding.gate.value),
-        "severity": RECORD_SEVERITY[finding.severity],
-        "confidence": confidence_to_word(finding.confidence),
-        "evidence": [_render_evidence(item, finding) for item in finding.evidence or finding.locations],
-        "reasoning": NO_REASON if no_reason else finding.impact,
-        "reproduction": finding.reproduction,
-        "recommendation": finding.fix or no_fix_text(finding),
-        "min_fix_scope": finding.min_fix_scope or "",
-        "suggested_regression_tests": list(finding.regression_tests),
-        "status": status,
-        "triage_history": [entry for entry, _ in _triage_steps(finding)],
-        "signature": finding.signature,
-        "sources": list(finding.sources),
-        "lens": str(finding.lens),
-        "agreement_count": finding.agreement,
-        "createdAt": finding.created_at,
-        "updatedAt": finding.updated_at,
-        "x_state": None if STATE_OF[status] is finding.state else str(finding.state),
-        "x_severity": "info" if finding.severity is Severity.INFO else None,
-        "x_fix_absent": not finding.fix or None,
-        "x_reasoning_absent": no_reason or None,
-        "x_system_breaking": finding.system_breaking or None,
-    }
-    extra = {key: value for key, value in finding.ext.get(FORMAT, {}).items() if key not in _FIELDS}
-    return {key: value for key, value in record.items() if value is not None or key == "reproduction"} | extra
+@cache
+def _finding_record() -> type[BaseModel]:
+    return checked("FindingRecord", FINDING_RECORD)
 
 
-def restates_title(reason: str, title: str) -> bool:
-    """Whether a reason says no more than the title."""
-    return not reason.strip() or norm_title(reason) == norm_title(title)
+def render_record(finding: Finding, line: Line) -> dict[str, Any]:
+    """Return the record of a finding that is part of a line of work."""
+    extra = unknown_keys(FINDING_RECORD, finding.ext.get(FORMAT, {}))
+    return render(FINDING_RECORD, _Shown(finding, line)) | extra
+
+
+def reason_of(finding: Finding) -> str:
+    """Return why a finding matters; nothing if that says no more than the title."""
+    return "" if _restates_title(finding.impact, finding.title) else finding.impact
 
 
 def no_fix_text(finding: Finding) -> str:
-    """The recommendation for a finding without a fix."""
-    return NO_FIX + (finding.title if restates_title(finding.impact, finding.title) else finding.impact)
+    """Return the recommendation for a finding without a fix."""
+    return NO_FIX + (reason_of(finding) or finding.title)
+
+
+def _restates_title(reason: str, title: str) -> bool:
+    return not reason.strip() or norm_title(reason) == norm_title(title)
 
 
 def _task_name(task: str) -> str:
     return task if not task or task.startswith("TASK-") else f"TASK-{task}"
 
 
-def _render_evidence(item: Location, finding: Finding) -> dict[str, Any]:
-    """One piece of evidence. One without a path is about the finding's own file, or about its task."""
-    own_path = finding.location.path if finding.location else _task_name(finding.task) or finding.scope or finding.id
-    ref: dict[str, Any] = {"path": item.path or own_path}
-    if item.start is not None:
-        ref |= {"startLine": item.start, "endLine": item.end or item.start}
-    if item.symbol:
-        ref["symbol"] = item.symbol
-    quote = (item.quote or ("" if item.path else item.raw)) if isinstance(item, Evidence) else ""
-    return ref | ({"quote": quote[:QUOTE]} if quote else {})
+def _finer_state(state: FindingState) -> str | None:
+    """Return the state if its status is also that of another one, which is the usual meaning."""
+    return str(state) if state in (FindingState.REOPENED, FindingState.FIX_CLAIMED) else None
 
 
-def _triage_steps(finding: Finding) -> Iterator[tuple[dict[str, Any], FindingState]]:
-    """The entries of a finding's triage, each with the state that it left the finding in."""
+def _finer_severity(severity: Severity) -> str | None:
+    return str(severity) if severity is Severity.INFO else None
+
+
+def _render_evidence(finding: Finding) -> list[dict[str, Any]]:
+    """Return what supports a finding. What names no path is about the finding's own file, or about its task."""
+    own = finding.location.path if finding.location else ""
+    own = own or _task_name(finding.task) or finding.scope or finding.id
+    return [_render_place(item, own) for item in finding.evidence or finding.locations]
+
+
+def _render_place(item: Location, own: str) -> dict[str, Any]:
+    text = ""
+    if isinstance(item, Evidence):
+        text = item.quote or ("" if item.path else item.raw)
+    ref = EvidenceRef.model_construct(
+        path=item.path or own,
+        startLine=item.start,
+        endLine=item.end or item.start,
+        symbol=item.symbol,
+        quote=text[:QUOTE],
+    )
+    return ref.model_dump(exclude_defaults=True)
+
+
+def _triage_history(finding: Finding) -> Iterator[dict[str, Any]]:
+    """Return the entries of a finding's triage, each with the status that it left the finding in."""
     state = FindingState.OPEN
     for change in finding.history:
         state = change.state or state
-        if change.what not in _TRIAGE_CHANGES:
-            continue
-        known = change.by in set(Actor)
-        by = {"by": change.by} if known else {"by": "orchestrator", "x_by": change.by}
-        entry = {"at": change.at, "status": RECORD_STATUS[state], "note": change.note, **by}
-        yield {key: value for key, value in entry.items() if value or key != "x_by"}, state
+        if change.what in _TRIAGE:
+            entry = {"at": change.at, "status": RECORD_STATUS[state], "note": change.note or change.word}
+            entry["by"] = str(change.by)
+            if change.who != change.by:
+                entry["x_by"] = change.who
+            yield entry
 
 
-def read_record_edits(finding: Finding, edited: Mapping[str, Any], at: str, by: str) -> ViewEdits:
-    """What `by` changed in the record of a finding, no matter whom the record names.
+def read_record_edits(finding: Finding, line: Line, edited: Mapping[str, Any], where: str, by: str) -> ViewEdits:
+    """Return what `by` says in the record of a finding, no matter whom the record names.
 
-    A record that shows an earlier moment, as after a crash or a checkout, adds to the triage; nothing else is read from
-    it, because an old value cannot be distinguished from an edit.
+    That are the entries of the triage that the ledger does not have. Everything else that differs is put back: the
+    record was edited, or shows an earlier moment, as after a checkout of an old commit.
     """
-    shown = render_record(finding)
-    changed = [key for key in _FIELDS if key in edited and not same_json(edited[key], shown.get(key))]
-    moment = edited.get("updatedAt", finding.updated_at)
-    earlier = moment != finding.updated_at and moment in (finding.created_at, *(one.at for one in finding.history))
-    triage = _read_triage(finding, edited, shown["triage_history"], at, by, earlier=earlier)
-    problems = [f"`{key}` is missing" for key in _REQUIRED if key not in edited]
-    if earlier:
-        fields = ViewEdits(outdated=any(key in (*_EDITABLE, *_READ_ONLY) for key in changed))
-    else:
-        fields, refused = _read_fields(finding, edited, changed, at, by)
-        problems += refused
-    refusals = refuse(finding, [*problems, *triage.problems], f"record of {finding.id}", at, by)
-    return join_edits([fields, ViewEdits(triage.events), refusals])
+    shown = render_record(finding, line)
+    known = {_identity(entry) for entry in shown["triage_history"]}
+    given = edited.get("triage_history")
+    entries = given if isinstance(given, list) else []
+    new = [entry for entry in entries if isinstance(entry, dict) and _identity(entry) not in known]
+    events, refused = _say(finding, new, by)
+    follows = ("status", "x_state", "updatedAt", "triage_history") if new else ()
+    changed = [key for key in {**shown, **edited} if not same_json(edited.get(key), shown.get(key))]
+    if "status" in changed and not new:
+        changed.remove("status")
+        refused.append("a `status` counts with a new entry in `triage_history` that says why")
+    return ViewEdits(tuple(events), put_back(where, (key for key in changed if key not in follows), refused))
 
 
-def _read_fields(
-    finding: Finding, edited: Mapping[str, Any], changed: Sequence[str], at: str, by: str
-) -> tuple[ViewEdits, list[str]]:
-    """The edits of fields other than triage, and what is wrong with those that are refused."""
-    faults, changes = _faults(edited), dict[str, Any]()
-    problems = [f"`{key}` cannot be edited" for key in _READ_ONLY if key in changed]
-    for key, name in _EDITABLE.items():
-        if key not in changed:
+def _identity(entry: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what distinguishes an entry from others. The ledger decides who said it and what came of it."""
+    return str(entry.get("at")), str(entry.get("note"))
+
+
+def _say(finding: Finding, entries: Sequence[Mapping[str, Any]], by: str) -> tuple[list[Any], list[str]]:
+    """Return what the entries of a triage change, up to the first that is refused, and why entries do not count."""
+    scratch, events = Ledger([FindingRaised(at=finding.created_at, finding=finding)]), list[Any]()
+    refused: list[str] = []
+    for given in entries:
+        try:
+            entry = TriageEntry.model_validate(given)
+        except ValidationError as error:
+            return events, [*refused, f"an entry of `triage_history` is invalid: {explain_error(error)}"]
+        now = scratch.findings[finding.id]
+        said = said_in_file(now, entry.status, entry.note, at=entry.at, who=by)
+        if isinstance(said, str):
+            return events, [*refused, f"`status` {entry.status} is refused: {said}"]
+        if said is None:
+            refused.append(f"an entry of `triage_history` says {entry.status}, and it is {now.state} already")
             continue
-        if problem := faults.get(key) or _weakens(finding, key, edited):
-            problems.append(f"`{key}` {problem}")
-        elif key == "gate":
-            gate = GateDecision(value=Gate(edited["gate"]), by=by, policy="edited")
-            changes["gate"] = gate.model_dump(mode="json")
-        else:
-            changes[name] = edited[key] if key != "min_fix_scope" else edited[key] or None
-    extra = {key: value for key, value in edited.items() if key not in _FIELDS}
-    if not same_json(extra, finding.ext.get(FORMAT, {})):
-        changes["ext"] = {FORMAT: extra}
-    events = (FieldsEdited(at=at, id=finding.id, by=by, changes=changes),) if changes else ()
-    return ViewEdits(events), problems
-
-
-def _faults(record: Mapping[str, Any]) -> dict[str, str]:
-    """What is wrong with the fields of a record, by name."""
-    try:
-        FindingRecord.model_validate(record)
-    except ValidationError as error:
-        return {str(one["loc"][0]): f"is invalid: {one['msg']}" for one in error.errors(include_url=False)}
-    return {}
-
-
-def _weakens(finding: Finding, key: str, edited: Mapping[str, Any]) -> str:
-    """Why an agent may not make less of a finding; nothing for other edits."""
-    value = edited[key]
-    if key == "x_severity" and (value is None or edited.get("severity") != RECORD_SEVERITY[Severity.INFO]):
-        return f"cannot be {value} with this severity"
-    if key == "gate" and finding.gate.value is Gate.MUST:
-        return f"cannot become {value}"
-    if key in ("severity", "x_severity") and Severity(value).rank > finding.severity.rank:
-        return f"cannot be lowered to {value}"
-    return "cannot be taken back" if key == "x_system_breaking" and finding.system_breaking else ""
-
-
-def _read_triage(
-    finding: Finding, edited: Mapping[str, Any], ours: Sequence[Mapping[str, Any]], at: str, by: str, *, earlier: bool
-) -> ViewEdits:
-    """The decisions in a record. A history may only grow; that of an older record may lack what was decided since."""
-    given = edited.get("triage_history", ours)
-    if not isinstance(given, list) or not all(isinstance(entry, dict) for entry in given):
-        return ViewEdits(problems=("`triage_history` is not a list of entries",))
-    known = [_identity(entry) for entry in ours]
-    theirs = [_identity(entry) for entry in given]
-    new = [entry for entry in given if _identity(entry) not in known]
-    elsewhere = new and edited.get("updatedAt", finding.updated_at) != finding.updated_at
-    if theirs[: len(known)] != known and not (earlier or elsewhere):
-        return ViewEdits(problems=("`triage_history` was rewritten or shortened: only add to its end",))
-    if new:
-        missing = [entry for entry in ours if _identity(entry) not in theirs]
-        return _read_decisions(finding, new, missing, edited, at, by)
-    states = [state for entry, state in _triage_steps(finding) if _identity(entry) in theirs]
-    raised = next((one.state for one in finding.history if one.what == "raised" and one.state), finding.state)
-    before = finding.state if theirs == known else [raised, *states][-1]
-    return _read_status(finding, before, edited, at, by)
-
-
-def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What distinguishes an entry from others. The author is not part of it: awf decides who that is."""
-    return str(entry.get("at")), str(entry.get("status")), str(entry.get("note", ""))
-
-
-def _read_decisions(
-    finding: Finding,
-    new: Sequence[Mapping[str, Any]],
-    missing: Sequence[Mapping[str, Any]],  # entries that were made here and are not in the file
-    edited: Mapping[str, Any],
-    at: str,
-    by: str,
-) -> ViewEdits:
-    """New entries of a history, all of them or none. A later decision that was made here prevails."""
-    try:
-        entries = [TriageEntry.model_validate(entry) for entry in new]
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        return ViewEdits(problems=(f"`triage_history` has an invalid entry: {where}: {first['msg']}",))
-    if not missing and edited.get("status", entries[-1].status) != entries[-1].status:
-        last = entries[-1].status
-        return ViewEdits(problems=(f"`status` and the last entry of `triage_history` ({last}) differ",))
-    if missing:
-        entries.sort(key=lambda entry: parse_time(entry.at))
-    now, events = finding, list[LedgerEvent]()
-    for entry in entries:
-        if problem := _refusal(now, entry.status, entry.note, by):
-            return ViewEdits(problems=(problem,))
-        state = state_after(now.state, entry.status)
-        event = change_state(finding, state, at=entry.at, by=by, note=entry.note)
-        now = replace(now, state=event.state, suppression=event.suppression)
-        events.append(event)
-    decided_at = min(parse_time(entries[-1].at), parse_time(at))
-    later = [entry for entry in missing if parse_time(entry["at"]) > decided_at]
-    if later and now.state is not finding.state:
-        decided = later[-1]
-        kept = StateChanged(
-            at=at,
-            id=finding.id,
-            state=finding.state,
-            by=decided.get("x_by", decided["by"]),
-            note=f"kept: decided at {decided['at']}",
-            suppression=finding.suppression,
-        )
-        events.append(kept)
-    return ViewEdits(tuple(events))
-
-
-def _read_status(finding: Finding, before: FindingState, edited: Mapping[str, Any], at: str, by: str) -> ViewEdits:
-    """A status that was changed without an entry in the history, or a finer state of the same status."""
-    status = edited.get("status", RECORD_STATUS[before])
-    if not isinstance(status, str) or status not in STATE_OF:
-        return ViewEdits(problems=(f"`status` is not one of {', '.join(STATE_OF)}",))
-    state = state_after(finding.state, status)
-    if status != RECORD_STATUS[before]:
-        if problem := _refusal(finding, status, "", by):
-            return ViewEdits(problems=(f"`status` {status}: {problem}",))
-    elif "x_state" in edited and edited["x_state"] != str(before):
-        finer = next((one for one in FindingState if one == edited["x_state"] and one.needs_attention), None)
-        if finer is None or RECORD_STATUS[finer] != status:
-            return ViewEdits(problems=(f"`x_state` is not a state of the status {status}",))
-        state = finer
-    else:
-        return ViewEdits()
-    return ViewEdits((change_state(finding, state, at=at, by=by, note="record edited"),))
-
-
-def _refusal(finding: Finding, status: str, note: str, by: str) -> str:
-    """Why an agent may not say this. An entry that leaves an open finding as it is only adds a note."""
-    only_a_note = finding.state.active and state_after(finding.state, status) is finding.state
-    return "" if only_a_note else agent_refusal(finding, status, note, by)
+        scratch.apply(said)
+        events.append(said)
+    return events, refused
 
 
 def import_record(given: Mapping[str, Any], at: str) -> Finding | str:
-    """The finding of a record that the ledger does not know, as after a fresh clone; or why it cannot be used.
+    """Return the finding of a record that the ledger does not know, as after a clone; or why it cannot be used.
 
     It is open whatever the record says, because it was not reviewed here; what the record says is in its history.
     """
-    if faults := _faults(given):
-        name, fault = next(iter(faults.items()))
-        return f"`{name}` {fault}"
-    record = FindingRecord.model_validate(given)
-    if restates_title(record.reasoning, record.title):
+    try:
+        record: Any = _finding_record().model_validate(given)
+        return _finding_of(record, at)
+    except ValidationError as error:
+        return explain_error(error)
+
+
+def _finding_of(record: Any, at: str) -> Finding | str:
+    """Return the finding in a record that was checked; why there is none if it does not say what is wrong."""
+    if _restates_title(record.reasoning, record.title):
         return "`reasoning` only repeats the title"
-    no_fix = record.x_fix_absent and record.recommendation.startswith(NO_FIX)
-    no_reason = record.x_reasoning_absent and record.reasoning == NO_REASON
-    finer = record.x_severity if record.severity == RECORD_SEVERITY[Severity.INFO] else None
-    evidence = [
+    if not record.sources:
+        return "`sources` names nobody"
+    evidence = tuple(
         Evidence(path=ref.path, start=ref.startLine, end=ref.endLine, symbol=ref.symbol, quote=ref.quote)
         for ref in record.evidence
-    ]
+    )
     places = [Location(path=item.path, start=item.start, end=item.end, symbol=item.symbol) for item in evidence]
-    try:
-        return Finding(
-            id=FindingId(record.findingId),
-            signature=record.signature,
-            pass_id=PassId(record.reviewId),
-            task=record.task,
-            scope=record.scope,
-            title=record.title,
-            category=record.category,
-            gate=GateDecision(value=record.gate, policy="edited"),
-            severity=Severity(finer or record.severity),
-            confidence=confidence_from_word(record.confidence),
-            locations=tuple(dict.fromkeys(places)),
-            evidence=tuple(evidence),
-            impact="" if no_reason else record.reasoning,
-            fix=None if no_fix else record.recommendation,
-            reproduction=record.reproduction,
-            min_fix_scope=record.min_fix_scope or None,
-            regression_tests=tuple(record.suggested_regression_tests),
-            system_breaking=record.x_system_breaking,
-            sources=tuple(record.sources),
-            lens=record.lens,
-            agreement=min(max(record.agreement_count, 1), _MAX_ENTRIES),
-            created_at=_time_or(record.createdAt, at),
-            updated_at=_time_or(record.updatedAt, at),
-            history=tuple(_import_history(record, at)),
-            ext={FORMAT: dict(record.model_extra)} if record.model_extra else {},
-        )
-    except ValidationError as error:
-        return f"it is not a finding: {error.errors(include_url=False)[0]['msg']}"
+    no_fix = record.x_fix_absent and record.recommendation.startswith(NO_FIX)
+    no_reason = record.x_reasoning_absent and record.reasoning == NO_REASON
+    is_info = record.x_severity == Severity.INFO and record.severity == RECORD_SEVERITY[Severity.INFO]
+    extra = dict(record.model_extra)
+    return Finding(
+        id=FindingId(record.findingId),
+        line=FindingId(record.x_line or ""),
+        signature=record.signature,
+        reviewer=record.sources[0],
+        tool=bool(record.x_tool),
+        pass_id=PassId(record.reviewId),
+        task=record.task or "",
+        scope=record.scope or "",
+        title=record.title,
+        category=record.category,
+        gate=record.gate,
+        severity=Severity.INFO if is_info else Severity(record.severity),
+        confidence=confidence_from_word(record.confidence),
+        locations=tuple(dict.fromkeys(places)),
+        evidence=evidence,
+        impact="" if no_reason else record.reasoning,
+        fix=None if no_fix else record.recommendation,
+        reproduction=record.reproduction,
+        min_fix_scope=record.min_fix_scope or None,
+        regression_tests=tuple(record.suggested_regression_tests or ()),
+        system_breaking=bool(record.x_system_breaking),
+        lens=record.lens,
+        created_at=_time_or(record.createdAt, at),
+        updated_at=_time_or(record.updatedAt, at),
+        history=tuple(_import_history(record, at)),
+        ext={FORMAT: extra} if extra else {},
+    )
 
 
-def _import_history(record: FindingRecord, at: str) -> Iterator[Change]:
+def _import_history(record: Any, at: str) -> Iterator[Change]:
+    who = record.sources[0]
+    yield Change(
+        at=_time_or(record.createdAt, at), what=What.RAISED, who=who, by=Actor.ORCHESTRATOR, state=FindingState.OPEN
+    )
     for entry in record.triage_history[-_MAX_ENTRIES:]:
+        said = (entry.x_by or entry.by)[:_MAX_NOTE]
         note = f"{entry.status}: {entry.note}"[:_MAX_NOTE]
-        yield Change(at=entry.at, what="seen", by=(entry.x_by or entry.by)[:_MAX_NOTE], note=note)
+        yield Change(at=entry.at, what=What.SEEN, who=said, by=entry.by, note=note)
     if record.status != "open":
-        yield Change(at=at, what="seen", note=f"its record says {record.status}; nobody here has looked")
+        note = f"its record says {record.status}; nobody here has looked"
+        yield Change(at=at, what=What.SEEN, who=FORMAT, by=Actor.ORCHESTRATOR, note=note)
 
 
-def _time_or(text: str, at: str) -> str:
+def _time_or(text: str | None, at: str) -> str:
     try:
-        return _check_time(text)
+        return _check_time(text or "")
     except ValueError:
         return at
 
 
-def render_pass(passed: Pass, findings: Mapping[FindingId, Finding], verdict: str) -> dict[str, Any]:
-    """The record of a pass, with the counts of its findings' gates. An incomplete pass never says `ship`."""
-    gates = [findings[FindingId(id)].gate.value for id in passed.finding_ids]
-    complete = passed.coverage.complete
-    ships = complete and not tree_changed(passed)
-    return {
-        "schemaVersion": VERSION,
-        "id": str(passed.id),
-        "type": "review",
-        "task": _task_name(passed.task),
-        "skill": passed.skill,
-        "branch": passed.branch,
-        "base": passed.base,
-        "diff_sha": passed.head,
-        "started_at": passed.started_at,
-        "verdict": str(verdict) if ships or verdict != Shipping.SHIP else str(Shipping.BLOCK_ON_REJECTION),
-        "must_count": gates.count(Gate.MUST),
-        "suggest_count": gates.count(Gate.SUGGEST),
-        "caller": passed.caller,
-        "round": passed.round,
-        "finding_ids": list(passed.finding_ids),
-        "patterns": [pattern.model_dump() for pattern in passed.patterns],
-        "reviewer_verdicts": [said.model_dump() for said in passed.reviewer_verdicts],
-        **({} if complete else {"x_incomplete": dict(passed.coverage.problems)}),
-        **passed.ext.get(FORMAT, {}),
-    }
+@dataclass(frozen=True, slots=True)
+class _ShownPass:
+    """What the record of a pass is written from: all of it, or what one lens saw."""
+
+    passed: Pass
+    verdict: str
+    skill: str
+    looks: tuple[Look, ...]
+    findings: tuple[Finding, ...]
+    lens: str | None = None
+
+    def gates(self, gate: Gate) -> int:
+        """Return how many of its findings have a gate, as of now."""
+        return sum(finding.gate is gate for finding in self.findings)
+
+
+PASS_RECORD = (
+    Field("schemaVersion", int, lambda _: VERSION),
+    Field("id", str, lambda one: one.passed.id),
+    Field("type", str, lambda _: "review"),
+    Field("task", _Words, lambda one: _task_name(one.passed.task)),
+    Field("skill", str, lambda one: one.skill),
+    Field("branch", str, lambda one: one.passed.branch),
+    Field("base", str, lambda one: one.passed.base),
+    Field("diff_sha", str, lambda one: one.passed.head),
+    Field("started_at", str, lambda one: one.passed.started_at),
+    Field("verdict", str, lambda one: one.verdict),
+    Field("must_count", int, lambda one: one.gates(Gate.MUST)),
+    Field("suggest_count", int, lambda one: one.gates(Gate.SUGGEST)),
+    Field("caller", str, lambda one: one.passed.caller),
+    Field("round", int, lambda one: one.passed.round),
+    Field("finding_ids", list[str], lambda one: [finding.id for finding in one.findings]),
+    Field("patterns", list[dict[str, str]], lambda one: [pattern.model_dump() for pattern in one.passed.patterns]),
+    Field(
+        "reviewer_verdicts",
+        list[dict[str, str]],
+        lambda one: [_said_of_all(look) for look in one.looks if look.verdict],
+    ),
+    Field("x_review", str, lambda one: one.passed.review),
+    Field("x_mode", str, lambda one: one.passed.mode),
+    Field("x_lens", str, lambda one: one.lens, Need.IF_ANY),
+    Field("x_tree_changed", bool, lambda one: one.passed.changed or None, Need.IF_ANY),
+    Field("x_looks", list[dict[str, Any]], lambda one: [_look(look) for look in one.looks]),
+)
+
+
+def render_pass(review: Review, passed: Pass) -> list[dict[str, Any]]:
+    """Return the records of a pass: its own, and if reviewers looked through several lenses, one for each of those.
+
+    All have the one verdict on the target. The counts are those of the findings as they are now.
+    """
+    known = review.ledger.findings
+    found = tuple(known[FindingId(id)] for id in passed.finding_ids if id in known)
+    looks = passed.coverage.looks
+    lenses = [*dict.fromkeys(str(look.lens) for look in looks)]
+    skill = "full-review" if len(lenses) > 1 else "code-review"
+    shown = [_ShownPass(passed, str(review.shipping), skill, looks, found)]
+    for lens in lenses if len(lenses) > 1 else ():
+        its_looks = tuple(look for look in looks if look.lens == lens)
+        its_findings = tuple(finding for finding in found if finding.lens == lens)
+        shown.append(_ShownPass(passed, str(review.shipping), "code-review", its_looks, its_findings, lens))
+    return [render(PASS_RECORD, one) for one in shown]
+
+
+def _said_of_all(look: Look) -> dict[str, str]:
+    return {"reviewer": look.reviewer, "verdict": look.verdict, "argument": look.argument}
+
+
+def _look(look: Look) -> dict[str, Any]:
+    return look.model_dump(mode="json", exclude_defaults=True)

@@ -1,12 +1,12 @@
 """SARIF 2.1.0 in and out.
 
-Every result of every run that is read is a raw finding, or an unreadable item with the reason. One run is written, with
-a result for every finding whatever its state: a dismissed one is suppressed and never left out, as if it were gone.
+Every result of every run that is read is a draft, and says why if it cannot be read. One run is written, with a result
+for every finding whatever its state: a dismissed one is suppressed and never left out, as if it were gone.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from posixpath import join
 from typing import Annotated, Any, Literal
@@ -22,17 +22,24 @@ from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
     Category,
     Confidence,
+    Draft,
     Evidence,
     Finding,
     FindingState,
     Location,
-    Observed,
-    RawFinding,
+    Report,
     ReportStatus,
-    ReviewerReport,
     Severity,
+    What,
 )
-from pipeline.findings.scales import CATEGORY_LABEL, SARIF_LEVEL, SECURITY_SEVERITY, category_of_rule, reviewer_name
+from pipeline.findings.scales import (
+    CATEGORY_LABEL,
+    SARIF_LEVEL,
+    SECURITY_SEVERITY,
+    category_of_rule,
+    reviewer_name,
+    severity_of_score,
+)
 
 FORMAT = "sarif"
 _VERSION = "2.1.0"
@@ -40,15 +47,13 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _BASE = "%SRCROOT%"
 _GUID_NAMESPACE = UUID("6f0e3f0c-7d0b-5b43-9d5e-0a6a1c0f2a11")
 _DRIVER = "awf"
-_OWN_FIELDS = "x_finding"  # in the property bag of our own results: what SARIF has no words for
-_UNKNOWN_KEYS = "x_sarif"  # and what the tool that found it said beyond a finding
 
 _DISMISSALS = {  # by how a justification begins
     "false positive": FindingState.FALSE_POSITIVE,
     "won't fix": FindingState.WONT_FIX,
 }
+_KIND = {FindingState.FIX_CLAIMED: "review", FindingState.UNCERTAIN: "open"}
 _SEVERITY = {"error": Severity.HIGH, "warning": Severity.MEDIUM, "note": Severity.LOW, "none": Severity.INFO}
-_SECURITY_BANDS = ((9.0, Severity.CRITICAL), (7.0, Severity.HIGH), (4.0, Severity.MEDIUM), (0.1, Severity.LOW))
 _SECURITY_NUMBER = re.compile(r"\d{1,2}(?:\.\d{1,9})?", re.ASCII)
 _PRECISION = {"very-high": 100, "high": 75, "medium": 50, "low": 25}
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{(\d{1,4})\}")
@@ -59,20 +64,7 @@ _READ_KEYS = frozenset(
         *("message", "level", "locations", "relatedLocations", "guid", "correlationGuid", "fingerprints"),
         *("partialFingerprints", "baselineState", "suppressions", "ruleIndex", "rank", "fixes"),
     )
-)  # of a result, for which a raw finding has a field
-_CARRIED = (
-    *("title", "severity", "category", "confidence", "plain_title", "impact", "fix", "reproduction", "min_fix_scope"),
-    *("regression_tests", "autofix_class", "owner", "requires_verification", "pre_existing", "system_breaking"),
-    *("evidence", "lens", "scope", "state", "signature", "fingerprints", "sources"),
-)  # fields of a finding that our own results carry in their property bag
-_BASELINE = {
-    Observed.NEW: "new",
-    Observed.UNCHANGED: "unchanged",
-    Observed.UPDATED: "updated",
-    Observed.MOVED: "updated",
-    Observed.ABSENT: "unchanged",  # SARIF's "absent" means that it is gone; not being reported does not prove that
-}
-_BLANK = {"id": "", "signature": "", "pass_id": "", "created_at": "", "updated_at": ""}  # known to the ledger only
+)  # of a result, for which a draft has a field
 
 Level = Literal["error", "warning", "note", "none"]
 Text = Annotated[str, items.OrElse("")]
@@ -231,23 +223,6 @@ _invocations = TypeAdapter(items.Many[_Invocation])
 _fixes = TypeAdapter(items.Many[_Fix])
 
 
-@dataclass(frozen=True, slots=True)
-class _Status:
-    """What SARIF's own words say about the severity and the state of a result."""
-
-    level: str
-    kind: str = "fail"
-    suppressed: bool = False
-    absent: bool = False
-
-    @classmethod
-    def of(cls, severity: Severity, state: FindingState) -> "_Status":
-        """The words for a severity and a state. Only a failure has a level."""
-        kind = {FindingState.FIX_CLAIMED: "review", FindingState.UNCERTAIN: "open"}.get(state, "fail")
-        level = SARIF_LEVEL[severity] if kind == "fail" else "none"
-        return cls(level, kind, state.dismissed, state is FindingState.VERIFIED_FIXED)
-
-
 class _RunReader:
     """Reads the results of one run, which refer to its rules, message strings, artifacts and base URIs."""
 
@@ -261,7 +236,6 @@ class _RunReader:
         components = (run.driver, *run.extensions)
         self.rules = {rule.id: rule for part in reversed(components) for rule in part.rules if rule.id}
         self.descriptions = {name: _describe(rule) for name, rule in self.rules.items()}
-        self.unknown_keys: dict[str, dict[str, Any]] = {}
         mapped = (repository.base_id for repository in run.version_control_provenance)
         self.root_ids = {*_ROOTS, *mapped}  # bases that are the root of the repository, wherever the tool had it
 
@@ -292,8 +266,8 @@ class _RunReader:
             self.run.results[index] = None
             yield result
 
-    def read_result(self, value: Any, input_id: str, reviewer: str) -> RawFinding:
-        """One result as a raw finding; raises ValueError."""
+    def read_result(self, value: Any, input_id: str, reviewer: str) -> Draft:
+        """One result as a draft; raises ValueError."""
         result = _Result.model_validate(value)
         if result.kind in ("pass", "notApplicable"):
             raise items.NothingWrong(f"its kind is {result.kind!r}: nothing is wrong")
@@ -306,7 +280,7 @@ class _RunReader:
         places = [self._evidence(location) for location in result.locations]
         related = [self._evidence(location, location.message) for location in result.related_locations]
         quoted = (place for place in places if place.quote or (place.symbol and not place.path))
-        finding = items.tool_finding(
+        return items.tool_finding(
             input_id,
             reviewer or self.reviewer,
             message,
@@ -326,10 +300,6 @@ class _RunReader:
             suppressed=reason,
             ext=self._unknown_keys(value, result, rule),
         )
-        if self.run.driver.name != _DRIVER or _OWN_FIELDS not in result.properties:
-            return finding
-        absent = result.baseline_state == "absent"
-        return _restore(finding, result.properties, _Status(level, result.kind, reason is not None, absent))
 
     def _rule(self, result: _Result) -> _Rule:
         """The rule that a result breaks; an empty one if the run does not describe it."""
@@ -399,21 +369,18 @@ class _RunReader:
         return items.relative_path(path) if from_root else below
 
     def _unknown_keys(self, value: Mapping[str, Any], result: _Result, rule: _Rule) -> dict[str, Any]:
-        """What a raw finding has no field for, to be written again.
-
-        The results of a rule often say nothing else: importing 100,000 takes 40 MB less if they share it.
-        """
-        kept = {key: item for key, item in value.items() if key not in _READ_KEYS}
-        if fixes := _concrete_fixes(result.fixes, lambda artifact: quote(self.path(artifact))):
-            kept["fixes"] = fixes
-        kept["tool"] = self.run.driver.name
-        items.limit_nesting(kept, "what it says beyond a finding")
+        """Return what a draft has no field for, with the tool, the rule and the fixes that a tool can apply."""
+        kept = items.unread_keys(FORMAT, value, _READ_KEYS)
+        kept[FORMAT]["tool"] = self.run.driver.name
         if rule.id:
-            kept["rule"] = self.descriptions[rule.id]
-        return self.unknown_keys.setdefault(repr(kept), {FORMAT: kept})
+            kept[FORMAT]["rule"] = self.descriptions[rule.id]
+        fixes = _concrete_fixes(result.fixes, lambda artifact: quote(self.path(artifact)))
+        if fixes:
+            kept[FORMAT]["fixes"] = fixes
+        return kept
 
 
-def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
+def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
     """The results of a SARIF file; raises ValueError."""
     log = _Log.model_validate(strict_json.loads(data))
     runs = [_RunReader(run, root) for run in log.runs]
@@ -425,7 +392,7 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
     )
     problem = "; ".join(filter(None, (run.problem() for run in runs)))
     if all(targets := [run.targets() for run in runs]):  # it names the files that it looked at
-        named = (place.path for finding in report.findings for place in finding.locations)
+        named = (place.path for draft in report.drafts for place in draft.locations)
         report = replace(report, covered=tuple(dict.fromkeys((*chain(*targets), *named))))
     return replace(report, status=ReportStatus.MALFORMED, problem=problem) if problem else report
 
@@ -445,7 +412,7 @@ def _severity(level: str, result: _Result, rule: _Rule) -> Severity:
         return _SEVERITY[level]
     if not _SECURITY_NUMBER.fullmatch(str(number)):
         raise items.ItemError(f"its security-severity should be a number from 0 to 10, not {number!r}")
-    return next((severity for least, severity in _SECURITY_BANDS if float(number) >= least), Severity.INFO)
+    return severity_of_score(float(number))
 
 
 def _confidence(result: _Result, rule: _Rule) -> Confidence:
@@ -505,24 +472,6 @@ def _suppression(result: _Result) -> tuple[str | None, FindingState | None]:
     return reason, FindingState.UNCERTAIN if result.kind in ("open", "review") else None
 
 
-def _restore(finding: RawFinding, bag: Mapping[str, Any], status: _Status) -> RawFinding:
-    """A result of our own with the fields it carries.
-
-    SARIF's words win: a level, kind or suppression that was edited in the file is not overruled by what is carried.
-    """
-    carried = bag[_OWN_FIELDS] if isinstance(bag[_OWN_FIELDS], dict) else {}
-    known = Finding.model_validate(_BLANK | {name: carried[name] for name in _CARRIED if name in carried})
-    fields = {name: getattr(known, name) for name in _CARRIED if name in RawFinding.__dataclass_fields__}
-    written = _Status.of(known.severity, known.state)
-    if status.level != written.level:
-        fields["severity"] = finding.severity
-    if replace(status, level=written.level) != written:
-        fields["state"] = finding.state
-    ids = {**known.fingerprints, "awf/id": str(bag.get("id", "")), "awf/v1": known.signature}
-    unknown = bag.get(_UNKNOWN_KEYS)
-    return replace(finding, tool_ids=ids, ext={FORMAT: unknown} if isinstance(unknown, dict) else {}, **fields)
-
-
 def _concrete_fixes(
     fixes: Any, uri: Callable[[_ArtifactLocation], str] = lambda artifact: artifact.uri or ""
 ) -> list[dict[str, Any]]:
@@ -556,7 +505,7 @@ def _concrete(fix: _Fix, uri: Callable[[_ArtifactLocation], str]) -> dict[str, A
 
 
 def write(findings: Iterable[Finding], ledger: Ledger) -> str:
-    """The findings as a SARIF file, by number. The members of a cluster are in the properties of its result."""
+    """Return the findings as a SARIF file, by number, each with the number of its line of work."""
     ordered = items.by_number(findings)
     first_of_rule = {_rule_id(finding): finding for finding in reversed(ordered)}
     rules = [_write_rule(name, first_of_rule[name]) for name in sorted(first_of_rule)]
@@ -564,7 +513,7 @@ def write(findings: Iterable[Finding], ledger: Ledger) -> str:
         "tool": {"driver": {"name": _DRIVER, "version": __version__, "rules": rules}},
         "originalUriBaseIds": {_BASE: {"description": {"text": "The root of the repository."}}},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, ledger.members(finding.id)) for finding in ordered],
+        "results": [_result(finding, items.line_number(finding, ledger)) for finding in ordered],
     }
     return strict_json.dumps({"$schema": _SCHEMA, "version": _VERSION, "runs": [run]}).decode()
 
@@ -587,12 +536,12 @@ def _write_rule(name: str, finding: Finding) -> dict[str, Any]:
     return rule
 
 
-def _result(finding: Finding, members: Iterable[Finding]) -> dict[str, Any]:
-    status = _Status.of(finding.severity, finding.state)
+def _result(finding: Finding, number: int) -> dict[str, Any]:
+    kind = _KIND.get(finding.state, "fail")
     result: dict[str, Any] = {
         "ruleId": _rule_id(finding),
-        "kind": status.kind,
-        "level": status.level,
+        "kind": kind,
+        "level": SARIF_LEVEL[finding.severity] if kind == "fail" else "none",  # only a failure has a level
         "message": {"text": "\n\n".join(filter(None, (finding.title, finding.impact)))},
         "locations": [_location(location, _quote_at(finding, location)) for location in finding.locations],
         "relatedLocations": [
@@ -605,7 +554,7 @@ def _result(finding: Finding, members: Iterable[Finding]) -> dict[str, Any]:
         "baselineState": _baseline(finding),
         "suppressions": _suppressions(finding),
         "fixes": _concrete_fixes(items.kept_keys(finding, FORMAT).get("fixes")) if finding.state.active else [],
-        "properties": _properties(finding, members),
+        "properties": _properties(finding, number),
     }
     return {name: value for name, value in result.items() if value or name not in ("relatedLocations", "fixes")}
 
@@ -628,9 +577,12 @@ def _quote_at(finding: Finding, location: Location) -> str:
 
 
 def _baseline(finding: Finding) -> str:
+    """Return how a result differs from the run before; `absent` means that it is fixed."""
     if finding.state is FindingState.VERIFIED_FIXED:
         return "absent"
-    return "updated" if finding.state is FindingState.REOPENED else _BASELINE[finding.observed]
+    if finding.state is FindingState.REOPENED:
+        return "updated"
+    return "unchanged" if any(change.what is What.SEEN for change in finding.history) else "new"
 
 
 def _suppressions(finding: Finding) -> list[dict[str, Any]]:
@@ -638,37 +590,23 @@ def _suppressions(finding: Finding) -> list[dict[str, Any]]:
     if not finding.state.dismissed:
         return []
     word = next(word for word, state in _DISMISSALS.items() if state is finding.state)
-    kind = finding.suppression.kind if finding.suppression else "external"
     reason = finding.suppression.reason if finding.suppression else ""
-    return [{"kind": kind, "status": "accepted", "justification": f"{word}: {reason}" if reason else word}]
+    return [{"kind": "external", "status": "accepted", "justification": f"{word}: {reason}" if reason else word}]
 
 
-def _properties(finding: Finding, members: Iterable[Finding]) -> dict[str, Any]:
+def _properties(finding: Finding, number: int) -> dict[str, Any]:
     bag = {
         "id": finding.id,
         "number": finding.number,
+        "line": number,
+        "reviewer": finding.reviewer,
         "state": str(finding.state),
-        "observed": str(finding.observed),
-        "gate": str(finding.gate.value),
+        "gate": str(finding.gate),
         "confidence": finding.confidence.value,
         "tags": [str(finding.category)],
-        _OWN_FIELDS: finding.model_dump(mode="json", include=set(_CARRIED), exclude_defaults=True),
     }
-    if unknown := finding.ext.get(FORMAT):
-        bag[_UNKNOWN_KEYS] = unknown
     if finding.category is Category.SECURITY:
         bag["security-severity"] = SECURITY_SEVERITY[finding.severity]
     if finding.fix:
         bag["fix"] = finding.fix
-    if joined := [
-        {
-            "id": member.id,
-            "title": member.title,
-            "impact": member.impact,
-            "severity": str(member.severity),
-            "sources": list(member.sources),
-        }
-        for member in members
-    ]:
-        bag["members"] = joined
     return bag

@@ -62,9 +62,26 @@ def write(findings: "Iterable[Finding]", ledger: "Ledger") -> str:
 
 
 def finding_record(finding: "Finding", ledger: "Ledger") -> dict[str, Any]:
-    """Everything known about a finding, with the findings joined to it as `members`."""
-    members = [member.model_dump(mode="json") for member in ledger.members(finding.id)]
-    return finding.model_dump(mode="json") | ({"members": members} if members else {})
+    """Return everything known about a finding, with all findings of its line of work as `members`."""
+    number = finding.number
+    members: tuple[Finding, ...] = (finding,)
+    if finding.id in ledger.findings:
+        line = ledger.line(finding.id)
+        number, members = line.number, line.members
+    shown = {"line_number": number, "members": [_member(member) for member in members]}
+    return finding.model_dump(mode="json") | shown
+
+
+def _member(finding: "Finding") -> dict[str, Any]:
+    """Return what a list shows of a member of a line of work."""
+    return {
+        "id": finding.id,
+        "number": finding.number,
+        "reviewer": finding.reviewer,
+        "severity": str(finding.severity),
+        "state": str(finding.state),
+        "title": finding.title,
+    }
 
 
 def is_int(value: Any) -> bool:

@@ -1,22 +1,40 @@
 """The verdict file in `.code-review/`, the contract between a review and the agents of a team.
 
-An agent may say `fixed` or `wont_fix` of an open finding, and nothing else. The ids of this format are positions: they
-identify a finding in one file only, and findings at the same position are listed under the most severe of them.
+An agent says `fixed` or `wont_fix` of an open finding, or takes that back with `open`. It changes nothing else. The
+ids of this format are positions: they identify a finding in one file only, and findings at the same position are listed
+under the most severe of them.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic import Field as Limit
 
-from pipeline.findings.events import FieldsEdited
+from pipeline.findings.events import Pass
 from pipeline.findings.fingerprints import line_range, verdict_id
 from pipeline.findings.formats import items, strict_json
+from pipeline.findings.formats.fields import Field, Need, checked, render, unknown_keys
 from pipeline.findings.formats.record import no_fix_text
-from pipeline.findings.formats.view_edits import ViewEdits, join_edits, refuse, same_json
-from pipeline.findings.model import Finding, FindingId, FindingState, Location, RawFinding, ReviewerReport, Severity
+from pipeline.findings.formats.view_edits import ViewEdits, put_back, same_json
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import (
+    Change,
+    Confidence,
+    Draft,
+    Finding,
+    FindingId,
+    FindingState,
+    Location,
+    PassId,
+    Report,
+    Severity,
+)
+from pipeline.findings.reviews import Review
 from pipeline.findings.scales import (
     VERDICT_SEVERITY,
     VERDICT_STATUS,
@@ -25,15 +43,14 @@ from pipeline.findings.scales import (
     default_autofix,
     default_category,
 )
-from pipeline.findings.triage import agent_refusal, change_state
-from pipeline.findings.verdicts import Verdict, Verdicts
+from pipeline.findings.triage import said_in_file
+from pipeline.findings.verdicts import Verdict
 
 FORMAT = "verdict"
-NOTE = "note"  # where an agent says why something will not be fixed
-SHADOWED = "x_shadowed"
-REJECTED = "x_rejected"  # the reviewers that reject the whole change, and why
+NOTE = "note"  # beside a status: why
 COUNTING = ("open", "reopened")
 _MAX_TITLE = 120  # characters
+_REPORTED = 50  # the least confidence of a finding that somebody reported: the format has none below 0.50
 _LINES = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _SEVERITY_OF = MappingProxyType({word: severity for severity, word in VERDICT_SEVERITY.items()})
 _STATE_OF: Mapping[str, FindingState] = MappingProxyType(
@@ -45,8 +62,7 @@ _STATE_OF: Mapping[str, FindingState] = MappingProxyType(
         "wont_fix": FindingState.WONT_FIX,
     }
 )
-_AGENT_MAY_SAY = ("fixed", "wont_fix")
-_LEGACY = ("x_written", "x_findings")  # digests that the first version of awf wrote; they are not read
+_AGENT_SAYS = MappingProxyType({"fixed": "fixed", "wont_fix": "wont-fix", "open": "open"})  # in the words of a record
 
 
 def _check_lines(text: str) -> str:
@@ -56,281 +72,305 @@ def _check_lines(text: str) -> str:
     return text
 
 
-class VerdictItem(BaseModel):
-    """One finding of a verdict file."""
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """One finding of a verdict file, with the others at its position."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
+    finding: Finding
+    status: str
+    others: tuple["_Listed", ...] = ()
 
-    id: items.NotBlank
-    domain: items.NotBlank
-    severity: Literal["Blocker", "High", "Medium", "Low", "Info"]
-    confidence: Annotated[float, Field(ge=0.5, le=1)]
-    file: items.NotBlank
-    lineRange: Annotated[str, AfterValidator(_check_lines)] | None = None
-    title: Annotated[items.NotBlank, Field(max_length=_MAX_TITLE)]
-    recommendation: str
-    status: Literal["open", "fixed", "verified", "reopened", "wont_fix"]
-    x_finding: str = ""
-    x_system_breaking: bool = False
-    x_fix_absent: bool = False
+    @property
+    def path(self) -> str:
+        """The file that it is about."""
+        if self.finding.location:
+            return self.finding.location.path
+        return next((item.path for item in self.finding.evidence if item.path), "")
+
+    @property
+    def lines(self) -> str:
+        """Its lines; `0` for a whole file."""
+        return line_range(self.finding.location)
+
+    @property
+    def id(self) -> str:
+        """Its position: who reported it, a hash of the path, and the lines."""
+        return verdict_id(self.finding.reviewer, self.path, self.lines)
+
+    @property
+    def confidence(self) -> float:
+        """How sure its reviewer is."""
+        return confidence_to_fraction(self.finding.confidence)
+
+    @property
+    def breaks_system(self) -> bool | None:
+        """Whether it endangers the whole system; None if it is no Blocker."""
+        return self.finding.system_breaking if self.finding.severity is Severity.CRITICAL else None
+
+    @property
+    def precedence(self) -> tuple[bool, int, float, str]:
+        """A sort key for findings at one position: what is not closed first, then the most severe and certain."""
+        closed = not self.finding.state.is_open
+        return closed, self.finding.severity.rank, -self.confidence, self.finding.id
+
+    @property
+    def order(self) -> tuple[int, float, str, int, str]:
+        """A sort key for a file: by severity, confidence and place."""
+        start = self.finding.location.start if self.finding.location else 0
+        return self.finding.severity.rank, -self.confidence, self.path, start or 0, self.finding.id
 
 
-class VerdictDocument(BaseModel):
-    """A verdict file. Its findings are checked one by one, so that one that is invalid does not cost the others."""
+ITEM = (
+    Field("id", items.NotBlank, lambda one: one.id),
+    Field("domain", items.NotBlank, lambda one: one.finding.reviewer),
+    Field(
+        "severity",
+        Literal["Blocker", "High", "Medium", "Low", "Info"],
+        lambda one: VERDICT_SEVERITY[one.finding.severity],
+    ),
+    Field("confidence", Annotated[float, Limit(ge=0.5, le=1)], lambda one: one.confidence),
+    Field("file", items.NotBlank, lambda one: one.path),
+    Field(
+        "lineRange",
+        Annotated[str, AfterValidator(_check_lines)],
+        lambda one: None if one.lines == "0" else one.lines,
+        Need.IF_ANY,
+    ),
+    Field("title", items.NotBlank, lambda one: items.excerpt(one.finding.title, _MAX_TITLE)),
+    Field("recommendation", str, lambda one: one.finding.fix or no_fix_text(one.finding)),
+    Field("status", Literal["open", "fixed", "verified", "reopened", "wont_fix"], lambda one: one.status),
+    Field("x_finding", str, lambda one: str(one.finding.id), Need.IF_ANY),
+    Field("x_line", str, lambda one: _line_id(one.finding), Need.IF_ANY),
+    Field("x_system_breaking", bool, lambda one: one.breaks_system, Need.IF_ANY),
+    Field("x_fix_absent", bool, lambda one: not one.finding.fix or None, Need.IF_ANY),
+    Field("x_shadowed", list[dict[str, Any]], lambda one: [_item(other) for other in one.others] or None, Need.IF_ANY),
+)
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="allow")
 
-    reviewId: Annotated[str, Field(pattern=r"^[0-9a-f]{8}$")]
-    timestamp: str
-    scope: Literal["changeset", "package", "team", "file"]
-    target: str
-    mode: Literal["full", "quick", "verify"]
-    verdict: Literal["PASS", "WARN", "FAIL", "ABORT"]
-    summary: Any
-    reportPath: str
-    findings: list[dict[str, Any]]
+def _item(one: _Listed) -> dict[str, Any]:
+    return render(ITEM, one) | unknown_keys(ITEM, one.finding.ext.get(FORMAT, {}))
 
 
-_SEED_FIELDS = tuple(name for name in VerdictItem.model_fields if not name.startswith("x_"))
-_ITEM_FIELDS = frozenset({*VerdictItem.model_fields, SHADOWED, *_LEGACY})
-_TOP_FIELDS = frozenset({*VerdictDocument.model_fields, REJECTED, *_LEGACY})
+def _line_id(finding: Finding) -> str | None:
+    """Return the line of work that a finding is part of, if another finding gave it its number."""
+    return str(finding.line) if finding.line and finding.line != finding.id else None
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What a verdict file is written from."""
+
+    review: Review
+    passed: Pass  # the last one of the review
+    report_path: str
+    items: list[dict[str, Any]]
+
+    @property
+    def counting(self) -> list[dict[str, Any]]:
+        """The findings that count by the rule of the format, at whatever position."""
+        return [item for item in _every(self.items) if item["status"] in COUNTING]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on what is listed. Nothing passes that was not looked at, or that a reviewer rejects."""
+        listed = _verdict_on(self.counting)
+        if not self.review.complete or self.review.rejections:
+            return max(listed, Verdict.FAIL, key=lambda verdict: verdict.rank)
+        return listed
+
+    @property
+    def rejections(self) -> list[dict[str, str]]:
+        """Who rejects the whole change, and why."""
+        return [{"reviewer": look.reviewer, "argument": look.argument} for look in self.review.rejections]
+
+
+DOCUMENT = (
+    Field("reviewId", Annotated[str, Limit(pattern=r"^[0-9a-f]{8}$")], lambda one: one.passed.review),
+    Field("timestamp", str, lambda one: one.passed.started_at),
+    Field("scope", Literal["changeset", "package", "team", "file"], lambda one: one.passed.scope),
+    Field("target", str, lambda one: one.passed.target),
+    Field("mode", Literal["full", "quick", "verify"], lambda one: one.passed.mode),
+    Field("verdict", Literal["PASS", "WARN", "FAIL", "ABORT"], lambda one: str(one.verdict)),
+    Field("summary", Any, lambda one: _summary_of(one.counting)),
+    Field("reportPath", str, lambda one: "" if one.passed.mode == "quick" else one.report_path),
+    Field("findings", list[dict[str, Any]], lambda one: one.items),
+    Field("x_incomplete", list[str], lambda one: list(one.review.gaps) or None, Need.IF_ANY),
+    Field("x_rejected", list[dict[str, Any]], lambda one: one.rejections or None, Need.IF_ANY),
+)
+
+
+@cache
+def _item_model() -> type[BaseModel]:
+    return checked("VerdictItem", ITEM)
+
+
+@cache
+def _document_model() -> type[BaseModel]:
+    return checked("VerdictDocument", DOCUMENT)
 
 
 def check_document(document: Any) -> str:
-    """What is wrong with a verdict file as a whole; nothing when it can be used."""
+    """Return what is wrong with a verdict file apart from its findings; nothing if it can be used."""
     try:
-        VerdictDocument.model_validate(document)
+        _document_model().model_validate(document)
     except ValidationError as error:
         return items.explain_error(error)
     return ""
 
 
 def items_of(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """All findings of a verdict file, also those that are listed under another."""
-    for item in document["findings"]:
+    """Return all findings of a verdict file, also those that are listed under another."""
+    return _every(document["findings"])
+
+
+def _every(listed: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for item in listed:
         yield item
-        others = item.get(SHADOWED)
-        yield from (other for other in others if isinstance(other, dict)) if isinstance(others, list) else ()
+        others = item.get("x_shadowed")
+        if isinstance(others, list):
+            yield from (other for other in others if isinstance(other, dict))
 
 
-def render_verdict(
-    findings: Iterable[Finding],
-    *,
-    review_id: str,
-    timestamp: str,
-    scope: str,
-    target: str,
-    mode: str,
-    report_path: str,
-    verdicts: Verdicts,
-    before: Mapping[str, Any] = MappingProxyType({"findings": ()}),
-) -> dict[str, Any]:
-    """The verdict file. It lists what counts, and what is in the file `before` whatever became of it since.
+def _summary_of(counting: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    severities = [item.get("severity") for item in counting]
+    return {word.lower(): severities.count(word) for word in _SEVERITY_OF}
 
-    A quick review lists only what is critical or high.
+
+def _verdict_on(counting: Sequence[Mapping[str, Any]]) -> Verdict:
+    """Return the verdict by the rule of the format."""
+    blockers = [item for item in counting if item.get("severity") == "Blocker"]
+    if any(item.get("x_system_breaking") is True for item in blockers):
+        return Verdict.ABORT
+    if blockers:
+        return Verdict.FAIL
+    return Verdict.WARN if any(item.get("severity") == "High" for item in counting) else Verdict.PASS
+
+
+def render_verdict(review: Review, passed: Pass, report_path: str) -> dict[str, Any]:
+    """Return the verdict file of a review whose last pass is given.
+
+    It lists what is open, and what was closed in this review. What its first pass found or found open is `open`,
+    whatever was said of it before: only what was said since is shown as a claim, a dispute or a ruling.
     """
-    least = (Severity.HIGH if mode == "quick" else Severity.INFO).rank
-    statuses = {str(one.get("x_finding")): one.get("status", "open") for one in items_of(before)}
-    groups: dict[tuple[str, str, str], list[Finding]] = {}
-    for finding in findings:
-        listed = finding.state.active or finding.id in statuses
-        if listed and not finding.pre_existing and finding.confidence.value and finding.severity.rank <= least:
-            groups.setdefault(_position(finding), []).append(finding)
-    ranked = []
-    for group in groups.values():
-        first, *others = sorted(group, key=_precedence)
-        shadowed = [render_item(other, _status(other, statuses)) for other in others]
-        item = render_item(first, _status(first, statuses)) | ({SHADOWED: shadowed} if shadowed else {})
-        ranked.append((_order(first), item))
-    entries = [item for _, item in sorted(ranked, key=lambda pair: pair[0])]
-    return {
-        "reviewId": review_id,
-        "timestamp": timestamp,
-        "scope": scope,
-        "target": target,
-        "mode": mode,
-        "verdict": str(_verdict(verdicts.verdict, entries, before)),
-        "summary": {
-            name: count if one.rank <= least else 0
-            for one, (name, count) in zip(Severity, verdicts.summary.items(), strict=True)
-        },
-        "reportPath": "" if mode == "quick" else report_path,
-        "findings": entries,
-        **{key: value for key, value in before.items() if key not in _TOP_FIELDS},
-    }
+    first = next(one for one in review.ledger.passes.values() if one.review == passed.review)
+    number = list(review.ledger.passes).index(first.id)
+    positions: dict[str, list[_Listed]] = {}
+    for finding in review.findings:
+        older = finding.pre_existing and finding.state is not FindingState.UNCERTAIN  # and so it does not count
+        listed = None if older else _listed(finding, review.ledger, first.id, number)
+        if listed:
+            positions.setdefault(listed.id, []).append(listed)
+    shown = [_first_of(listed) for listed in positions.values()]
+    entries = [_item(one) for one in sorted(shown, key=lambda one: one.order)]
+    return render(DOCUMENT, _File(review, passed, report_path, entries))
 
 
-def render_item(finding: Finding, status: str) -> dict[str, Any]:
-    """One finding of the file."""
-    domain, path, lines = _position(finding)
-    item: dict[str, Any] = {
-        "id": verdict_id(domain, path, lines),
-        "domain": domain,
-        "severity": VERDICT_SEVERITY[finding.severity],
-        "confidence": confidence_to_fraction(finding.confidence),
-        "file": path,
-        "lineRange": None if lines == "0" else lines,
-        "title": items.excerpt(finding.title, _MAX_TITLE),
-        "recommendation": finding.fix or no_fix_text(finding),
-        "status": status,
-        "x_finding": str(finding.id),
-        "x_system_breaking": finding.system_breaking if finding.severity is Severity.CRITICAL else None,
-        "x_fix_absent": None if finding.fix else True,
-    }
-    return {key: value for key, value in item.items() if value is not None} | _extra(finding.ext.get(FORMAT, {}))
+def _listed(finding: Finding, ledger: Ledger, first: PassId, number: int) -> _Listed | None:
+    """Return a finding with its status; None if it was closed before this review, or by the first look of it."""
+    said = _said_since(finding, ledger, first, number)
+    if not finding.state.is_open:
+        closed = any(change.state is not None for change in said)
+        return _Listed(finding, VERDICT_STATUS[finding.state]) if closed else None
+    return _Listed(finding, _open_status(finding, anything_said=any(said)))
 
 
-def _position(finding: Finding) -> tuple[str, str, str]:
-    """What an id is made of: who reported it, the path and the lines."""
-    domain = finding.sources[0] if finding.sources else str(finding.category)
-    path = finding.location.path if finding.location else next((one.path for one in finding.evidence if one.path), "")
-    return domain, path, line_range(finding.location)
+def _said_since(finding: Finding, ledger: Ledger, first: PassId, number: int) -> Iterator[Change]:
+    """Yield what was said of a finding after the first pass of a review, which is the pass of that number."""
+    for change, passes_before in zip(finding.history, ledger.passes_before[finding.id], strict=True):
+        if passes_before > number and change.pass_id != first:
+            yield change
 
 
-def _status(finding: Finding, before: Mapping[str, Any]) -> str:
-    """A finding that counts is open; one that the file before had closed is reopened."""
-    if not finding.state.active:
-        return VERDICT_STATUS[finding.state]
-    return "open" if before.get(finding.id, "open") == "open" else "reopened"
+def _open_status(finding: Finding, *, anything_said: bool) -> str:
+    """Return the status of an open finding: what was said of it last. What is uncertain can be claimed as well."""
+    if not anything_said:
+        return "open"
+    if finding.disputed:
+        return "wont_fix"
+    return "fixed" if finding.claimed else VERDICT_STATUS[finding.state]
 
 
-def _precedence(finding: Finding) -> tuple[bool, int, float, str]:
-    """Which finding of a position is listed first: one that is not closed, the most severe, the most certain."""
-    closed = finding.state is FindingState.VERIFIED_FIXED or finding.state.dismissed
-    return closed, finding.severity.rank, -confidence_to_fraction(finding.confidence), finding.id
-
-
-def _order(finding: Finding) -> tuple[int, float, str, int, str]:
-    _, path, _ = _position(finding)
-    start = finding.location.start if finding.location else None
-    return finding.severity.rank, -confidence_to_fraction(finding.confidence), path, start or 0, finding.id
-
-
-def _verdict(verdict: Verdict, entries: Iterable[Mapping[str, Any]], before: Mapping[str, Any]) -> Verdict:
-    """An ABORT of a file that does not say what caused it stays while any of its blockers counts."""
-    blockers = [one for one in before["findings"] if one.get("severity") == "Blocker"]
-    if before.get("verdict") != Verdict.ABORT or any("x_system_breaking" in one for one in blockers):
-        return verdict
-    ids = {str(one.get("id")) for one in blockers}
-    counting = any(one["id"] in ids and one["status"] in COUNTING for one in entries)
-    return Verdict.ABORT if counting else verdict
+def _first_of(listed: Sequence[_Listed]) -> _Listed:
+    """Return the first of the findings at one position, with the others."""
+    first, *others = sorted(listed, key=lambda one: one.precedence)
+    return replace(first, others=tuple(others))
 
 
 def read_verdict_edits(
-    edited: Mapping[str, Any],
-    written: Mapping[str, Any],
-    findings: Mapping[FindingId, Finding],
-    *,
-    at: str,
-    by: str,
+    edited: Mapping[str, Any], written: Mapping[str, Any], ledger: Ledger, where: str, *, at: str, by: str
 ) -> ViewEdits:
-    """What was changed in a verdict file, compared with what awf wrote into it."""
-    known = {one["x_finding"]: one for one in items_of(written) if isinstance(one.get("x_finding"), str)}
-    by_position: dict[Any, dict[str, Any]] = {}
-    for one in known.values():
-        by_position.setdefault(str(one.get("id")), one)
-    names = [key for key in dict.fromkeys((*edited, *written)) if key not in ("findings", *_LEGACY)]
-    changed = [f"`{key}`" for key in names if not same_json(edited.get(key), written.get(key))]
-    problems = [f"verdict file: {', '.join(changed)} cannot be edited; the edit does not count"] if changed else []
-    parts, seen = [], set()
-    for one in items_of(edited):
-        own = one.get("x_finding")
-        before = known.get(own) if isinstance(own, str) and own in known else by_position.get(str(one.get("id")))
-        finding = findings.get(FindingId(before["x_finding"])) if before else None
-        if before is None or finding is None:
-            problems.append(f"verdict file: {one.get('id')!a} is not in the ledger; import it instead")
+    """Return what `by` says in a verdict file by the statuses that differ from those that awf wrote into it."""
+    known = {item["x_finding"]: item for item in items_of(written) if item["x_finding"] in ledger.findings}
+    by_position = {item["id"]: item for item in reversed(known.values())}
+    changed = [key for key in {**written, **edited} if not _same(edited, written, key)]
+    events, refused, seen = [], [], set[str]()
+    for item in items_of(edited):
+        before = known.get(str(item.get("x_finding"))) or by_position.get(str(item.get("id")))
+        if before is None:
+            changed.append("findings")
             continue
         seen.add(before["x_finding"])
-        if one != before:  # nearly all are equal, and comparing their fields one by one takes long
-            parts.append(_read_item(one, before, finding, at, by))
-    problems += [f"verdict file: {id} was removed; it still counts" for id in known if id not in seen]
-    return join_edits([ViewEdits(problems=tuple(problems)), *parts])
+        changed += [key for key in {**before, **item} if key != NOTE and not _same(item, before, key)]
+        said = _say(item, before, ledger.findings[FindingId(before["x_finding"])], at, by)
+        if isinstance(said, str):
+            refused.append(said)
+        elif said is not None:
+            events.append(said)
+    if seen != set(known):
+        changed.append("findings")
+    return ViewEdits(tuple(events), put_back(where, changed, refused))
 
 
-def _read_item(one: Mapping[str, Any], before: Mapping[str, Any], finding: Finding, at: str, by: str) -> ViewEdits:
-    """What was changed in one finding of a file. A value that became true meanwhile is not an edit."""
-    was = before.get("status", "open")
-    now = render_item(finding, was)
-    own = [
-        key for key in _ITEM_FIELDS if key not in ("status", SHADOWED, *_LEGACY) and (key in one or key in _SEED_FIELDS)
-    ]
-    changed = [key for key in own if not any(same_json(one.get(key), version.get(key)) for version in (before, now))]
-    problems = [f"`{key}` cannot be edited" for key in sorted(changed)]
-    moved = _read_status(one, finding, was, at, by)
-    extra = _extra(one)
-    if moved.problems:  # its note is refused with it
-        extra.pop(NOTE, None)
-        extra |= {NOTE: before[NOTE]} if NOTE in before else {}
-    events = []
-    if not any(same_json(extra, _extra(version)) for version in (before, now)):
-        events.append(FieldsEdited(at=at, id=finding.id, by=by, changes={"ext": {FORMAT: extra}}))
-    refusals = refuse(finding, [*problems, *moved.problems], f"verdict file: {finding.id}", at, by)
-    return join_edits([ViewEdits(tuple(events)), ViewEdits(moved.events), refusals])
+def _same(one: Mapping[str, Any], other: Mapping[str, Any], key: str) -> bool:
+    """Return whether two objects agree on a key. Statuses and lists of findings are looked at one by one."""
+    return key in ("status", "findings", "x_shadowed") or same_json(one.get(key), other.get(key))
 
 
-def _extra(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in item.items() if key not in _ITEM_FIELDS}
+def _say(item: Mapping[str, Any], before: Mapping[str, Any], finding: Finding, at: str, by: str) -> Any:
+    """Return the event of a changed status, or why it does not count; None if nothing changes."""
+    status, note = item.get("status"), item.get(NOTE)
+    if status == before["status"]:
+        return None
+    move = f"#{finding.number} {before['status']}→{str(status)[:20]}"
+    if not isinstance(status, str) or status not in _AGENT_SAYS:
+        return f"{move}: an agent says `fixed`, `wont_fix` or `open`"
+    said = said_in_file(finding, _AGENT_SAYS[status], note if isinstance(note, str) else "", at=at, who=by)
+    return f"{move}: {said}" if isinstance(said, str) else said
 
 
-def _read_status(one: Mapping[str, Any], finding: Finding, was: str, at: str, by: str) -> ViewEdits:
-    status, note = one.get("status"), one.get(NOTE)
-    if status in (was, VERDICT_STATUS[finding.state]):
-        return ViewEdits()
-    move = f"{was}→{status}"
-    if was not in COUNTING or status not in _AGENT_MAY_SAY:
-        return _illegal(move, "an agent may set `fixed` or `wont_fix` on an open or reopened finding")
-    if not finding.state.active:
-        return _illegal(move, f"meanwhile it is {finding.state}")
-    reason = note.strip() if isinstance(note, str) else ""
-    if status == "wont_fix" and (why := agent_refusal(finding, "wont-fix", reason, by)):
-        return _illegal(move, why if reason else f"{why}; add it to the finding as `{NOTE}`")
-    said = f"verdict file: {move}{f', {note}' if reason else ''}"
-    return ViewEdits((change_state(finding, _STATE_OF[status], at=at, by=by, note=said),))
+def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
+    """Return what a verdict file of another tool reports; raise ValueError. Paths below `root` become relative to it.
 
-
-def _illegal(move: str, why: str) -> ViewEdits:
-    return ViewEdits(problems=(f"{move} is refused: {why}",))
-
-
-def read(data: bytes, *, reviewer: str = "", root: str = "") -> ReviewerReport:
-    """What a verdict file of another tool reports; raises ValueError. Paths below `root` become relative to it."""
+    Its statuses are taken as they are. A file that rejects the change although no finding in it says why is a
+    reviewer's rejection; a summary that its findings do not bear out is a note.
+    """
     document = items.limit_nesting(strict_json.loads(data), "it")
-    VerdictDocument.model_validate(document)
+    _document_model().model_validate(document)
     entries = list(items_of(document))
+    counting = [item for item in entries if item.get("status") in COUNTING]
+    unexplained = (
+        document["verdict"] in (Verdict.FAIL, Verdict.ABORT) and _verdict_on(counting).rank < Verdict.FAIL.rank
+    )
+    summary = _summary_of(counting)
+    noted = () if document["summary"] == summary else (f"its summary is not that of its findings: {_counts(summary)}",)
     return items.collect_items(
         reviewer or FORMAT,
         FORMAT,
         entries,
-        lambda item, input_id: _raw_finding(item, input_id, root),
-        contradictions=_contradictions(document, entries),
+        lambda item, input_id: _draft(item, input_id, root, document),
+        verdict="BLOCK" if unexplained else "",
+        argument=f"its verdict is {document['verdict']}, and no finding in it says why" if unexplained else "",
+        notes=noted,
     )
 
 
-def _contradictions(document: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What a file states as a whole although its findings say otherwise; each is an item that cannot be read.
-
-    The review id is part of the text: dismissing one contradiction does not dismiss that of the next review.
-    """
-    review = f"review {document['reviewId']}"
-    unsettled = [one for one in entries if one.get("status") not in ("verified", "wont_fix")]
-    listed = {word: sum(one.get("severity") == word for one in unsettled) for word in _SEVERITY_OF}
-    stated = document["verdict"]
-    if stated != Verdict.PASS and not (listed["Blocker"] or (stated == Verdict.WARN and listed["High"])):
-        yield f"The verdict is {stated}, but no finding explains it\n{review}"
-    summary = document["summary"]
-    if not isinstance(summary, dict):
-        yield f"The summary is not an object with counts\n{review}"
-        return
-    for word, count in listed.items():
-        counted = summary.get(word.lower(), 0)
-        if not strict_json.is_int(counted) or counted < 0:
-            yield f"The summary's count of {word} findings is not a whole number\n{review}: {str(counted)[:200]}"
-        elif counted > count:
-            yield f"The summary counts {counted} {word} findings, and {count} are listed\n{review}"
+def _counts(summary: Mapping[str, int]) -> str:
+    """Return a summary in words, without severities that nothing has."""
+    return ", ".join(f"{number} {word}" for word, number in summary.items() if number) or "none counts"
 
 
-def _raw_finding(given: Any, input_id: str, root: str) -> RawFinding:
-    item = VerdictItem.model_validate(given)
+def _draft(given: Any, input_id: str, root: str, document: Mapping[str, Any]) -> Draft:
+    item: Any = _item_model().model_validate(given)
     severity = _SEVERITY_OF[item.severity]
     fix = None if item.x_fix_absent else item.recommendation or None
     autofix_class, owner = default_autofix(fix, severity)
@@ -340,20 +380,36 @@ def _raw_finding(given: Any, input_id: str, root: str) -> RawFinding:
         start=int(lines[1]) if lines else None,
         end=int(lines[2]) if lines and lines[2] else None,
     )
-    extra = _extra(given)
-    return RawFinding(
+    extra = unknown_keys(ITEM, given)
+    left = f"wont_fix in the verdict file of review {document['reviewId']}"
+    return Draft(
         input_id=input_id,
         reviewer=item.domain,
         title=item.title,
         severity=severity,
-        confidence=confidence_from_fraction(item.confidence),
+        confidence=_confidence(item.confidence),
         category=default_category(item.domain),
         fix=fix,
         autofix_class=autofix_class,
         owner=owner,
-        system_breaking=item.x_system_breaking,
+        system_breaking=_breaks_system(item, document),
         locations=(location,),
         tool_ids={"verdict/v1": item.id},
         state=_STATE_OF[item.status],
+        suppressed=left if item.status == "wont_fix" else None,
         ext={FORMAT: extra} if extra else {},
     )
+
+
+def _confidence(fraction: float) -> Confidence:
+    """Return a confidence that is reported whatever it is: the format has none that is not."""
+    confidence = confidence_from_fraction(fraction)
+    return replace(confidence, value=max(confidence.value, _REPORTED))
+
+
+def _breaks_system(item: Any, document: Mapping[str, Any]) -> bool:
+    """Return whether a finding endangers the whole system: any Blocker of an ABORT, unless the file says which."""
+    if document["verdict"] != Verdict.ABORT or item.severity != "Blocker":
+        return bool(item.x_system_breaking)
+    told = any("x_system_breaking" in other for other in items_of(document))
+    return bool(item.x_system_breaking) if told else True

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from pipeline.errors import AwfError
-from pipeline.findings.model import Finding
+from pipeline.findings.lines import Line
 from pipeline.findings.trackers.folder import TicketFolder
 from pipeline.findings.trackers.github import open_github
 from pipeline.findings.trackers.ticket import (
@@ -58,14 +58,14 @@ class TrackerChain:
             any_sink_available=True,
         )
 
-    def file(self, finding: Finding) -> Filed | TicketFailed:
+    def file(self, line: Line) -> Filed | TicketFailed:
         """File a ticket with the tracker in use. The caller decides what to do after a failure."""
-        if not VALID_ID.fullmatch(finding.id):
-            return TicketFailed(f"{finding.id!a} is not a valid finding id")
+        if not VALID_ID.fullmatch(line.id):
+            return TicketFailed(f"{line.id!a} is not a valid finding id")
         current = self._tracker()
         if current is None:
             return TicketFailed("no tracker is available")
-        result = current.file(finding)
+        result = current.file(line)
         if isinstance(result, TicketFailed):
             self._named_works = False
         return result

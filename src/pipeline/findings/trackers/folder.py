@@ -8,7 +8,8 @@ from pathlib import Path
 
 from pipeline import files
 from pipeline.errors import AwfError
-from pipeline.findings.model import Finding, FindingState
+from pipeline.findings.lines import Line
+from pipeline.findings.model import FindingState
 from pipeline.findings.trackers.ticket import (
     Filed,
     TicketFailed,
@@ -33,46 +34,46 @@ class TicketFolder:
     def __init__(self, context: TrackerContext) -> None:
         self._directory = context.store / "tickets"
         self._redact = redactor_of(context.environ).text
-        self._listed: dict[str, Path] | None = None  # by finding: the directory is listed once in a session
+        self._listed: dict[str, Path] | None = None  # by line: the directory is listed once in a session
 
-    def file(self, finding: Finding) -> Filed | TicketFailed:
-        """Write the finding's ticket, or find it and add to it if the finding was reopened."""
+    def file(self, line: Line) -> Filed | TicketFailed:
+        """Write the ticket of a line of work, or find it and add to it if the line was reopened."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             with files.lock_directory(self._directory):
-                return self._file(finding)
+                return self._file(line)
         except AwfError as error:
             return TicketFailed(error.message)
         except OSError as error:
             return TicketFailed(f"{error.filename or self._directory} cannot be written: {error.strerror}")
 
-    def _file(self, finding: Finding) -> Filed | TicketFailed:
-        path = self._find(finding)
+    def _file(self, line: Line) -> Filed | TicketFailed:
+        path = self._find(line)
         if path is None:
-            path = self._directory / f"{finding.id}.md"
-            if not files.create_file(path, self._text(finding)):
-                return TicketFailed(f"{path} exists and is not the ticket of {finding.id}; move it away")
-        elif finding.state is FindingState.REOPENED:
+            path = self._directory / f"{line.id}.md"
+            if not files.create_file(path, self._text(line)):
+                return TicketFailed(f"{path} exists and is not the ticket of {line.id}; move it away")
+        elif line.state is FindingState.REOPENED:
             if path.stat().st_size > _MAX_TICKET:
                 return TicketFailed(f"{path} is too large to be added to")
             content = path.read_bytes()
-            if reopened_mark(finding).encode() not in content:
-                comment = reopened_comment(finding, self._redact)
+            if reopened_mark(line).encode() not in content:
+                comment = reopened_comment(line, self._redact)
                 files.write_file(path, content.rstrip() + f"\n\n---\n\n{comment}".encode())
         return Filed(str(path))
 
-    def _find(self, finding: Finding) -> Path | None:
-        usual = self._directory / f"{finding.id}.md"
-        if _owner(usual) == finding.id:
+    def _find(self, line: Line) -> Path | None:
+        usual = self._directory / f"{line.id}.md"
+        if _owner(usual) == line.id:
             return usual
         if self._listed is None:
             paths = sorted(self._directory.rglob("*.md"), reverse=True)
             self._listed = {id: path for path in paths if (id := _owner(path))}
-        moved = self._listed.get(finding.id)
-        return moved if moved and _owner(moved) == finding.id else None
+        moved = self._listed.get(line.id)
+        return moved if moved and _owner(moved) == line.id else None
 
-    def _text(self, finding: Finding) -> bytes:
-        made = ticket(finding, self._redact)
+    def _text(self, line: Line) -> bytes:
+        made = ticket(line, self._redact)
         mark, _, rest = made.body.partition("\n\n")
         title = _MARKUP.sub(r"\\\g<0>", made.title)
         return f"{mark}\n\n# {title}\n\n- {made.label}\n\n{rest}".encode(errors="replace")

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.backends.environment import child_environment
-from pipeline.backends.process import run_program
+from pipeline.backends.program import run_program
 from pipeline.findings.git import query_git
-from pipeline.findings.model import Finding, FindingState, Severity
+from pipeline.findings.lines import Line
+from pipeline.findings.model import FindingState, Severity
 from pipeline.findings.trackers.ticket import (
     Filed,
     Ticket,
@@ -107,54 +108,54 @@ class GitHubIssues:
         self._numbers: dict[str, int] = {}  # filed in this session: a search does not find them yet
         self._usable_labels: dict[str, bool] = {}
 
-    def file(self, finding: Finding) -> Filed | TicketFailed:
-        """Create the finding's issue, or find it and reopen it if the finding is open again."""
+    def file(self, line: Line) -> Filed | TicketFailed:
+        """Create the issue of a line of work, or find it and reopen it if the line is open again."""
         try:
-            issue = self._find(finding) or self._create(finding)
-            if finding.state is FindingState.REOPENED or (issue.closed and finding.state.active):
-                self._reopen(issue, finding)
+            issue = self._find(line) or self._create(line)
+            if line.state is FindingState.REOPENED or (issue.closed and line.state.active):
+                self._reopen(issue, line)
         except GhError as error:
             return TicketFailed(str(error))
-        self._numbers[finding.id] = issue.number
+        self._numbers[line.id] = issue.number
         return Filed(issue.url)
 
-    def _find(self, finding: Finding) -> Issue | None:
-        """Return the finding's issue, by its recorded number if possible: a search is minutes behind."""
-        for number in self._recorded_numbers(finding):
+    def _find(self, line: Line) -> Issue | None:
+        """Return the issue of a line of work, by its recorded number if possible: a search is minutes behind."""
+        for number in self._recorded_numbers(line):
             try:
                 found = self._json("issue", "view", "--json=number,url,state,body", "--", str(number))
             except GhError:  # it may be gone
                 continue
-            if issue := _issue(found, finding):
+            if issue := _issue(found, line):
                 return issue
-        search = (f"--search={finding.id} in:body", "--state=all", f"--limit={_MAX_FOUND}")
+        search = (f"--search={line.id} in:body", "--state=all", f"--limit={_MAX_FOUND}")
         listed = self._json("issue", "list", *search, "--json=number,url,state,body")
-        issues = [issue for one in (listed if isinstance(listed, list) else ()) if (issue := _issue(one, finding))]
+        issues = [issue for one in (listed if isinstance(listed, list) else ()) if (issue := _issue(one, line))]
         return min(issues, key=lambda issue: issue.number, default=None)
 
-    def _recorded_numbers(self, finding: Finding) -> Iterator[int]:
-        if finding.id in self._numbers:
-            yield self._numbers[finding.id]
+    def _recorded_numbers(self, line: Line) -> Iterator[int]:
+        if line.id in self._numbers:
+            yield self._numbers[line.id]
         ours = re.compile(re.escape(f"https://{self._repository}/issues/") + r"(\d{1,9})", re.IGNORECASE)
-        for decision in reversed(finding.decisions):
+        for decision in reversed(line.decisions):
             if found := ours.fullmatch(decision.ref):
                 yield int(found[1])
 
-    def _create(self, finding: Finding) -> Issue:
-        made = ticket(finding, self._redact)
-        labels = [f"--label={made.label}"] if self._has_label(made, finding.severity) else []
+    def _create(self, line: Line) -> Issue:
+        made = ticket(line, self._redact)
+        labels = [f"--label={made.label}"] if self._has_label(made, line.severity) else []
         output = self._run("issue", "create", f"--title={made.title}", *labels, "--body-file=-", stdin=made.body)
         found = re.search(r"https?://\S+/issues/(\d{1,9})\s*$", output)
         if found is None:
             raise GhError("gh did not say where the issue is; look for it before filing it again")
         return Issue(int(found[1]), found[0].strip(), closed=False)
 
-    def _reopen(self, issue: Issue, finding: Finding) -> None:
-        """Comment once on each reopening of the finding, and reopen its issue."""
+    def _reopen(self, issue: Issue, line: Line) -> None:
+        """Comment once on each reopening, and reopen its issue."""
         number = str(issue.number)
         comments = json.dumps(self._json("issue", "view", "--json=comments", "--", number))
-        if reopened_mark(finding) not in comments:
-            text = reopened_comment(finding, self._redact)
+        if reopened_mark(line) not in comments:
+            text = reopened_comment(line, self._redact)
             self._run("issue", "comment", "--body-file=-", "--", number, stdin=text)
         if issue.closed:
             self._run("issue", "reopen", "--", number)
@@ -181,11 +182,11 @@ class GitHubIssues:
             raise GhError(f"gh did not answer in JSON: {error}") from None
 
 
-def _issue(answer: Any, finding: Finding) -> Issue | None:
-    """Return an issue as gh describes it; None if it is not this finding's."""
+def _issue(answer: Any, line: Line) -> Issue | None:
+    """Return an issue as gh describes it; None if it is not that of this line."""
     match answer:
         case {"number": int(number), "url": str(url), "state": str(state), "body": str(body)}:
-            if owner_of(body) == finding.id:
+            if owner_of(body) == line.id:
                 return Issue(number, url, state.upper() == "CLOSED")
     return None
 

@@ -1,7 +1,7 @@
-"""What a tracker is and what it is given: a finding as a ticket.
+"""What a tracker is and what it is given: a line of work as a ticket.
 
-Text from outside is fenced, so that it links to nothing and mentions nobody. The finding's id is in a hidden first line
-and in the metadata, so that a ticket is found again however it was truncated.
+Text from outside is fenced, so that it links to nothing and mentions nobody. The id of the line of work is hidden in
+the first line of the text and shown at its end, so that a ticket is found again however it was truncated.
 """
 
 import re
@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
-from pipeline.findings.model import Evidence, Finding, FindingState
+from pipeline.findings.lines import Line
+from pipeline.findings.model import Change, Evidence, Finding, FindingState
 from pipeline.findings.scales import confidence_to_word
 from pipeline.text import ELLIPSIS, sanitize_block, sanitize_line
 
@@ -19,6 +20,7 @@ MAX_TITLE = 200  # characters
 _MAX_PROSE = 9_000  # characters of one text
 _MAX_QUOTES = 16_000  # characters of all quotations
 _MAX_QUOTE = 2_000
+_MAX_OTHERS = 7_000  # characters of what other reviewers say about the same defect
 _MAX_METADATA = 500  # characters of one line
 _WIDTH = 100  # columns: trackers do not wrap what is fenced
 _WRAPPER = textwrap.TextWrapper(_WIDTH, break_long_words=False, break_on_hyphens=False)
@@ -59,8 +61,8 @@ class Tracker(Protocol):
     def name(self) -> str:
         """What people call it, such as `Linear` or `GitHub Issues`."""
 
-    def file(self, finding: Finding) -> Filed | TicketFailed:
-        """File a ticket for a finding. Returns what went wrong instead of raising it."""
+    def file(self, line: Line) -> Filed | TicketFailed:
+        """File a ticket for a line of work. Return what went wrong instead of raising it."""
 
 
 OpenTracker = Callable[[TrackerContext], Tracker | TicketFailed]
@@ -95,8 +97,9 @@ class Ticket:
     label: str
 
 
-def ticket(finding: Finding, redact: Redact) -> Ticket:
-    """Return the ticket of a finding, without the secrets that it quotes: a tracker may be public."""
+def ticket(line: Line, redact: Redact) -> Ticket:
+    """Return the ticket of a line of work, without the secrets that it quotes: a tracker may be public."""
+    finding = line.lead
     shown = replace(
         finding,
         title=redact(finding.title),
@@ -105,27 +108,37 @@ def ticket(finding: Finding, redact: Redact) -> Ticket:
         fix=redact(finding.fix or ""),
         evidence=tuple(replace(one, quote=redact(one.quote), raw=redact(one.raw)) for one in finding.evidence),
     )
-    title = _one_line(shown.plain_title or shown.title, MAX_TITLE) or str(finding.id)
-    return Ticket(title, _body(shown), f"severity: {finding.severity}")
+    title = _one_line(shown.plain_title or shown.title, MAX_TITLE) or str(line.id)
+    others = [redact(_other(other)) for other in line.others]
+    return Ticket(title, _body(line, shown, others), f"severity: {line.severity}")
+
+
+def _other(finding: Finding) -> str:
+    """Return what another reviewer says about the same defect."""
+    return f"{finding.reviewer} ({finding.severity}): {finding.title}\n{finding.impact}".rstrip()
 
 
 def owner_of(text: str) -> str:
-    """Return the id of the finding whose ticket a text is; empty if it is not a ticket."""
+    """Return the id of the line whose ticket a text is; empty if it is not a ticket."""
     found = _MARK.search(text)
     return found[1] if found else ""
 
 
-def reopened_comment(finding: Finding, redact: Redact) -> str:
-    """Return what is added to the ticket of a finding that is open again."""
-    last = next((change for change in reversed(finding.history) if change.state is FindingState.REOPENED), None)
-    why = fenced(redact(last.note if last else "") or f"It is {finding.state}.")
-    return f"{reopened_mark(finding)}\n\nThis finding is open again.\n\n{why}\n\nFinding ID: {finding.id}\n"
+def reopened_comment(line: Line, redact: Redact) -> str:
+    """Return what is added to the ticket of a line of work that is open again."""
+    reopened = _reopenings(line)
+    why = fenced(redact(reopened[-1].note if reopened else "") or f"It is {line.state}.")
+    return f"{reopened_mark(line)}\n\nThis finding is open again.\n\n{why}\n\nFinding ID: {line.id}\n"
 
 
-def reopened_mark(finding: Finding) -> str:
+def reopened_mark(line: Line) -> str:
     """Return the hidden line that says which reopening a comment is about, so that each is commented on once."""
-    times = sum(change.state is FindingState.REOPENED for change in finding.history)
-    return f"<!-- awf:{finding.id} open again {times} -->"
+    return f"<!-- awf:{line.id} open again {len(_reopenings(line))} -->"
+
+
+def _reopenings(line: Line) -> list[Change]:
+    changes = [change for finding in line.members for change in finding.history]
+    return sorted((one for one in changes if one.state is FindingState.REOPENED), key=lambda one: one.at)
 
 
 def fenced(text: str, *, wrap: bool = True) -> str:
@@ -140,23 +153,26 @@ def fenced(text: str, *, wrap: bool = True) -> str:
     return f"{fence}text\n{shown}\n{fence}"
 
 
-def _body(finding: Finding) -> str:
+def _body(line: Line, finding: Finding, others: list[str]) -> str:
     quotes = [text for one in finding.evidence if (text := _quote(one))]
     shown = list(_within(quotes, _MAX_QUOTES))
+    also = list(_within([fenced(_truncate(text, _MAX_QUOTE)) for text in others], _MAX_OTHERS))
     sections = [
-        f"<!-- awf:{finding.id} -->",
+        f"<!-- awf:{line.id} -->",
         "## Why it matters",
         fenced(finding.impact or finding.title),
         "## Suggested fix",
         fenced(finding.fix) if finding.fix else "None was proposed: it needs a decision.",
         *(["## Evidence", *shown] if shown else []),
+        *(["## Also reported", *also] if also else []),
         "## About",
-        fenced("\n".join(_metadata(finding)), wrap=False),
+        fenced("\n".join(_metadata(line)), wrap=False),
     ]
     long_text = max(len(finding.impact), len(finding.fix or "")) > _MAX_PROSE or len(finding.title) > MAX_TITLE
     long_quote = any(len(one.quote or one.raw) > _MAX_QUOTE for one in finding.evidence)
-    if long_text or long_quote or len(shown) < len(quotes):
-        sections.append(f"Truncated. Full text: `awf findings show {finding.id}`")
+    long_other = len(also) < len(others) or any(len(text) > _MAX_QUOTE for text in others)
+    if long_text or long_quote or long_other or len(shown) < len(quotes):
+        sections.append(f"Truncated. Full text: `awf findings show {line.id}`")
     return "\n\n".join(sections) + "\n"
 
 
@@ -175,13 +191,14 @@ def _quote(evidence: Evidence) -> str:
     return fenced("\n".join(part for part in (where, _truncate(text, _MAX_QUOTE)) if part.strip()), wrap=False)
 
 
-def _metadata(finding: Finding) -> Iterator[str]:
-    yield f"Severity: {finding.severity}"
-    yield f"Confidence: {finding.confidence.value} ({confidence_to_word(finding.confidence)})"
-    yield f"Reviewer(s): {_one_line(', '.join(finding.sources) or 'unknown', _MAX_METADATA)}"
-    yield f"Finding ID: {finding.id}"
-    if finding.location is not None:
-        yield f"Location: {_one_line(str(finding.location), _MAX_METADATA)}"
+def _metadata(line: Line) -> Iterator[str]:
+    confidence = line.lead.confidence
+    yield f"Severity: {line.severity}"
+    yield f"Confidence: {confidence.value} ({confidence_to_word(confidence)})"
+    yield f"Reviewer(s): {_one_line(', '.join(line.reviewers), _MAX_METADATA)}"
+    yield f"Finding ID: {line.id}"
+    if line.location is not None:
+        yield f"Location: {_one_line(str(line.location), _MAX_METADATA)}"
 
 
 def _one_line(text: str, limit: int) -> str:

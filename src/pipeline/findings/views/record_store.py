@@ -12,7 +12,7 @@ from typing import Any
 
 from pipeline import files
 from pipeline.backends.environment import child_environment
-from pipeline.backends.process import run_program
+from pipeline.backends.program import run_program
 from pipeline.findings.formats import strict_json
 
 SETTINGS = "storage.json"

@@ -1,12 +1,13 @@
 """The directory `.code-review/`: the latest verdict, the archive of earlier ones, and the reason for an ABORT.
 
-An archived verdict is never overwritten. The store has a copy of the latest verdict as awf wrote it: whatever differs
-from that is an edit, and a file that is not a verdict is moved aside and restored from the copy.
+An archived verdict is never overwritten. The store has a copy of each verdict as awf wrote it: a status of the latest
+that differs from that was edited, and everything else that differs is put back.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,25 +17,17 @@ from pipeline.errors import AwfError
 from pipeline.findings.events import Pass
 from pipeline.findings.formats import strict_json
 from pipeline.findings.formats.items import limit_nesting
-from pipeline.findings.formats.verdict import (
-    COUNTING,
-    REJECTED,
-    check_document,
-    items_of,
-    read_verdict_edits,
-    render_verdict,
-)
-from pipeline.findings.formats.view_edits import ViewEdits
+from pipeline.findings.formats.verdict import COUNTING, check_document, items_of, read_verdict_edits, render_verdict
+from pipeline.findings.formats.view_edits import ViewEdits, summed_up
 from pipeline.findings.git import in_repository, run_git
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.reviews import Review, review_id, review_ids, review_of
+from pipeline.findings.reviews import review
 from pipeline.findings.verdicts import Verdict
-from pipeline.findings.views.stamps import Stamps, explain_errors, has_content, stamp_of
+from pipeline.findings.views.stamps import Stamp, Stamps, explain_errors, has_content, stamp_at, stamp_of
 
 DIRECTORY = ".code-review"
 LATEST = "review-latest.json"
 ABORT = "abort-reason.md"
-_NEXT = "review-next.json"  # in the store: what is about to be written
 _LABEL = f"{DIRECTORY}/{LATEST}"
 _NO_ENVIRONMENT: Mapping[str, str] = MappingProxyType({})
 
@@ -42,11 +35,14 @@ _NO_ENVIRONMENT: Mapping[str, str] = MappingProxyType({})
 class VerdictFile:
     """The verdict file of one repository and what belongs to it."""
 
-    def __init__(self, root: Path, stamps: Stamps | None = None, environ: Mapping[str, str] = _NO_ENVIRONMENT) -> None:
+    def __init__(self, root: Path, stamps: Stamps, environ: Mapping[str, str] = _NO_ENVIRONMENT) -> None:
         self._root = root
         self._folder = root / DIRECTORY
-        self._stamps = stamps or Stamps(None, root)
+        self._stamps = stamps
         self._environ = environ
+        self._read: Stamp | None = None  # of the file when it was read last
+        self._ignored = False  # whether git was made to ignore the directory
+        self._archives: list[tuple[str, bytes]] = []  # to be put back
         self.path = self._folder / LATEST
 
     @property
@@ -54,103 +50,83 @@ class VerdictFile:
         """Whether there is a latest verdict: the file, or the copy of what awf wrote into it."""
         return os.path.lexists(self.path) or self._copy() is not None
 
-    def why_not_verifiable(self) -> str:
-        """Why there is no verdict that a verification could be about; empty if there is one."""
-        latest = self._copy() or self._present() or "does not exist"
-        why = latest if isinstance(latest, str) else "is of a quick review" if latest["mode"] == "quick" else ""
-        return f"nothing to verify: {_LABEL} {why}; run a full review first" if why else ""
-
-    def write(self, ledger: Ledger, passed: Pass, at: str) -> list[str]:
-        """Write the verdict of a pass's review by the rules of its mode; return problems.
-
-        A verification changes that of the review before, which must be a full one.
-        """
-        latest, id = self._copy() or self._present(), review_ids(ledger).get(passed.id) or review_id(passed)
-        closed = [{"x_finding": str(id), "status": "open"} for id in ledger.closed_since_last_pass]
-        before: dict[str, Any] = {"findings": closed, "reviewId": id}
-        if passed.mode == "verify":
-            if problem := self.why_not_verifiable():
-                return [problem]
-            assert isinstance(latest, dict)  # noqa: S101 - or it could not be verified
-            before = latest
-        elif isinstance(latest, dict) and latest["reviewId"] == id:
-            before["reportPath"] = latest["reportPath"]
-        listed = _ids(before) if passed.mode == "verify" else ()
-        document = _render(
-            review_of(ledger, passed, listed),
-            before,
-            timestamp=at,
-            scope=passed.scope,
-            target=passed.target,
-            mode=passed.mode,
-        )
-        unignored = ensure_git_ignored(self._root, DIRECTORY, self._environ)
-        return [*([unignored] if unignored else []), *self._save(document)]
-
-    def set_report(self, id: str, path: str) -> str:
-        """Name the report of a review in the latest verdict, if that is of the same review; return a problem."""
-        latest = self._copy()
-        if latest is None or latest["reviewId"] != id:
-            return f"{_LABEL} is of another review; it does not name {path}"
-        return "; ".join(self._save({**latest, "reportPath": path}))
-
-    def refresh(self, ledger: Ledger, at: str) -> list[str]:
-        """Write the latest verdict again after findings changed; return problems. It stays the same review."""
-        latest = self._copy() or self._present()
-        if isinstance(latest, str):
-            return [f"{_LABEL} {latest}"]
-        if latest is None or self._is_foreign(latest, ledger):
-            return []
-        document = _render_again(ledger, latest)
-        return self._save(document if document == latest else {**document, "timestamp": at})
-
-    def restore(self, ledger: Ledger, at: str) -> list[str]:
-        """Restore what awf wrote, if it was changed; return problems."""
-        copy = self._copy()
-        if copy is None:
-            return self.refresh(ledger, at)
-        return [] if self._present() == copy else self._save(copy)
-
     def read_edits(self, ledger: Ledger, at: str, by: str) -> ViewEdits:
-        """What was changed in the latest verdict since awf wrote it; it is read only if its times or size changed."""
-        written, stamp = self._stamps.files.get(LATEST), None
-        with suppress(OSError):
-            stamp = stamp_of(self.path.lstat())
-        if stamp and written and written.stamp == stamp:
-            return ViewEdits()
-        copy, document = self._copy(), self._present()
-        if document is None:
-            return ViewEdits(problems=(f"{_LABEL} was removed; awf will write it again",) if copy else ())
-        if isinstance(document, str):
-            return ViewEdits(problems=(f"{_LABEL} {document}; awf will write it again",))
-        if stamp and copy and document in (copy, self._copy(_NEXT)):  # only its times changed
-            self._stamps.record(LATEST, stamp, "", "")
-            return ViewEdits()
-        if copy is None:
-            foreign = self._is_foreign(document, ledger)
-            copy = {**document, "findings": []} if foreign else _render_again(ledger, document)
-        return read_verdict_edits(document, copy, ledger.findings, at=at, by=by)
+        """Return what was said in the latest verdict, and a sentence about each file that will be put back."""
+        latest = self._edits_of_latest(ledger, at, by)
+        others = tuple(f"{DIRECTORY}/{name} was put back: nothing in it can be edited" for name, _ in self._edited())
+        return ViewEdits(latest.events, latest.problems + summed_up(others, DIRECTORY))
 
-    def _is_foreign(self, document: Mapping[str, Any], ledger: Ledger) -> bool:
-        """Whether another program wrote a verdict: awf has no trace of it."""
-        if self._copy() is not None or LATEST in self._stamps.files:
-            return False
-        if document["reviewId"] in {review_id(passed) for passed in ledger.passes.values()}:
-            return False
-        return not any(str(item.get("x_finding")) in ledger.findings for item in items_of(document))
+    def _edits_of_latest(self, ledger: Ledger, at: str, by: str) -> ViewEdits:
+        """Return what was changed in the latest verdict.
 
-    def _copy(self, name: str = LATEST) -> dict[str, Any] | None:
-        """The latest verdict as awf wrote it."""
-        data = self._stamps.read_copy(name)
+        It is read only if its times or size changed. One that awf never wrote is left alone.
+        """
+        written, stamp = self._stamps.files.get(LATEST), stamp_at(self.path)
+        if (written and written.stamp == stamp) or not ledger.passes:
+            return ViewEdits()
+        copy = self._copy()
+        if stamp is None:
+            return ViewEdits(problems=(f"{_LABEL} was removed; it was written again",) if copy else ())
+        self._read, found = stamp, self._present()
+        if isinstance(found, str):
+            return ViewEdits(problems=(f"{_LABEL} {found}; it was moved aside and written again",))
+        if found is None or found == copy:
+            return ViewEdits()
+        now = _loads(_render(ledger, _report_path(ledger, copy)))
+        if found == now or (copy is None and _is_foreign(found, ledger)):
+            return ViewEdits()
+        if _is_foreign(found, ledger):
+            kept = f"it was kept as {_archive_name(found)}; import it if it counts"
+            return ViewEdits(problems=(f"{_LABEL} was of review {found['reviewId']}, which awf did not make: {kept}",))
+        return read_verdict_edits(found, copy or now, ledger, _LABEL, at=at, by=by)
+
+    def write(self, ledger: Ledger, passed: Pass | None = None) -> list[str]:
+        """Bring the latest verdict up to date; return problems. With a pass it replaces one that awf did not write.
+
+        A file that was changed after it was read last is left for the next `read_edits`. The other files are put back.
+        """
+        problems = self._write_latest(ledger, passed)
+        self._restore([*self._edited()])
+        self._archives = []
+        return problems
+
+    def _write_latest(self, ledger: Ledger, passed: Pass | None) -> list[str]:
+        written, stamp = self._stamps.files.get(LATEST), stamp_at(self.path)
+        if ledger.last is None or (written and (written.stamp, written.version) == (stamp, str(ledger.length))):
+            return []
+        copy = self._copy()
+        if copy is None and passed is None and self._holds_foreign(ledger):
+            return []
+        if copy is not None and stamp is not None and stamp != self._read and not (written and written.stamp == stamp):
+            return []
+        return self._save(_render(ledger, _report_path(ledger, copy)), ledger)
+
+    def set_report(self, ledger: Ledger, path: str) -> list[str]:
+        """Name the report of the latest review in its verdict; return problems."""
+        return self._save(_render(ledger, path), ledger)
+
+    def report_of(self, passed: Pass) -> str:
+        """Return the path of the report of a pass's review, if it has one and is the latest."""
+        copy = self._copy()
+        return str(copy["reportPath"]) if copy and copy["reviewId"] == passed.review else ""
+
+    def _holds_foreign(self, ledger: Ledger) -> bool:
+        """Return whether the file is of another program."""
+        found = self._present()
+        return isinstance(found, dict) and _is_foreign(found, ledger)
+
+    def _copy(self) -> dict[str, Any] | None:
+        """Return the latest verdict as awf wrote it."""
+        data = self._stamps.read_copy(LATEST)
         document = _parse(data) if data is not None else None
         return document if isinstance(document, dict) else None
 
     def _present(self) -> dict[str, Any] | str | None:
-        """The verdict in the file, or why it is not one; None if there is no file."""
-        data = self._read()
+        """Return the verdict in the file, or why it is not one; None if there is no file."""
+        data = self._bytes()
         return _parse(data) if isinstance(data, bytes) else data
 
-    def _read(self) -> bytes | str | None:
+    def _bytes(self) -> bytes | str | None:
         if not files.can_be_directory(self._folder, self._root):
             return "is not in a directory of this repository"
         try:
@@ -160,49 +136,116 @@ class VerdictFile:
             return str(error)
         return None
 
-    def _save(self, document: Mapping[str, Any]) -> list[str]:
-        if fault := check_document(document):
-            raise AwfError(f"this verdict cannot be written: {fault}")
-        with explain_errors(f"{DIRECTORY} cannot be used"):
-            moved = files.ensure_directory(self._folder, self._root)
-        with files.lock_directory(self._folder):
-            problems = [*([moved] if moved else []), *self._make_room(document)]
-            self._replace(document)
-        return problems
+    def _edited(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the other files that are not as awf wrote them, with what they said; nothing if one should not exist.
 
-    def _make_room(self, document: Mapping[str, Any]) -> Iterator[str]:
-        """Archive the latest verdict under its own id, unless it is a quick one or the same review."""
-        data, copy = self._read(), self._stamps.read_copy(LATEST)
-        source = copy if copy is not None else data
-        latest = _parse(source) if isinstance(source, bytes) else source
-        found = latest if data == source else (_parse(data) if isinstance(data, bytes) else data)
+        The reason for an ABORT is there as long as that is the verdict.
+        """
+        yield from self._archives
+        written, stamp = self._stamps.files.get(ABORT), stamp_at(self._folder / ABORT)
+        copy = None if stamp == (written.stamp if written else None) else self._copy()
+        if copy is None:
+            return
+        reason = _abort_reason(copy).encode() if copy["verdict"] == Verdict.ABORT else b""
+        if stamp and reason and has_content(self._folder / ABORT, reason):
+            self._stamps.record(ABORT, stamp, "")
+        elif stamp or reason:
+            yield ABORT, reason
+
+    def look_at_archives(self) -> None:
+        """Find the archived verdicts that were edited. No stage does: after a thousand rounds there are as many."""
+        self._archives = [*self._edited_archives()]
+
+    def _edited_archives(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the archived verdicts that are not as awf wrote them. One that was removed is not missed."""
+        for name in self._stamps.copies("review-"):
+            path, known = self._folder / name, self._stamps.files.get(name)
+            stamp = stamp_at(path)
+            if name == LATEST or stamp is None or (known and known.stamp == stamp):
+                continue
+            data = self._stamps.read_copy(name) or b""
+            if isinstance(_parse(data), str):  # the copy was cut off
+                continue
+            if has_content(path, data):
+                self._stamps.record(name, stamp, "")
+            else:
+                yield name, data
+
+    def _restore(self, edited: Sequence[tuple[str, bytes]]) -> None:
+        """Write files again as they were, and remove what should not exist."""
+        if not edited:
+            return
+        with explain_errors(f"{DIRECTORY} cannot be used"):
+            files.ensure_directory(self._folder, self._root)
+        with files.lock_directory(self._folder):
+            for name, data in edited:
+                if data:
+                    self._write(name, data)
+                else:
+                    self._remove(name)
+
+    def _write(self, name: str, data: bytes) -> None:
+        files.write_file(self._folder / name, data, sync=False)
+        self._stamps.record(name, stamp_of((self._folder / name).lstat()), "")
+
+    def _remove(self, name: str) -> None:
+        files.remove_file(self._folder / name)
+        self._stamps.forget(name)
+
+    def _save(self, data: bytes, ledger: Ledger) -> list[str]:
+        document, problems = _loads(data), list[str]()
+        if not self._ignored:
+            problems.append(ensure_git_ignored(self._root, DIRECTORY, self._environ))
+            self._ignored = True
+        with explain_errors(f"{DIRECTORY} cannot be used"):
+            problems.append(files.ensure_directory(self._folder, self._root))
+        with files.lock_directory(self._folder):
+            problems += self._make_room(document, ledger)
+            self._replace(document, data, str(ledger.length))
+        return [problem for problem in problems if problem]
+
+    def _make_room(self, document: Mapping[str, Any], ledger: Ledger) -> Iterator[str]:
+        """Archive the latest verdict under its own id, unless it is a quick one or the same review.
+
+        Of a file that was edited, what awf wrote is archived. A verdict that awf did not make is kept as it is.
+        """
+        data, copy = self._bytes(), self._stamps.read_copy(LATEST)
+        found = _parse(data) if isinstance(data, bytes) else data
         if isinstance(found, str):
             yield f"{_LABEL} was not a verdict; it was moved aside to {files.move_aside(self.path)}"
-        if not isinstance(latest, dict) or not isinstance(source, bytes):
-            return
-        if latest["mode"] == "quick" or latest["reviewId"] == document["reviewId"]:
-            return
-        name = f"review-{latest['reviewId']}.json"
-        archived, number = name, 1
-        while not (has_content(self._folder / archived, source) or files.create_file(self._folder / archived, source)):
+        given = [copy] if copy is not None else []
+        if isinstance(data, bytes) and isinstance(found, dict) and (copy is None or _is_foreign(found, ledger)):
+            given.append(data)
+        for content in given:
+            latest = _parse(content)
+            if isinstance(latest, dict) and latest["reviewId"] != document["reviewId"] and latest["mode"] != "quick":
+                yield self._archive(latest, content)
+
+    def _archive(self, latest: Mapping[str, Any], content: bytes) -> str:
+        """Keep a verdict for good; return a note if another one has its name."""
+        name = archived = _archive_name(latest)
+        number = 1
+        while not has_content(self._folder / archived, content):
+            if files.create_file(self._folder / archived, content, sync=False):
+                break
             number += 1
             archived = f"review-{latest['reviewId']}.{number}.json"
-        if archived != name:
-            yield f"{DIRECTORY}/{name} exists already; the later verdict was archived as {archived}"
+        self._stamps.save_copy(archived, content)
+        self._stamps.record(archived, stamp_of((self._folder / archived).lstat()), "")
+        return "" if archived == name else f"{DIRECTORY}/{name} exists; the later verdict was archived as {archived}"
 
-    def _replace(self, document: Mapping[str, Any]) -> None:
-        """Write the latest verdict. The reason for an ABORT is written before it and removed after it."""
+    def _replace(self, document: Mapping[str, Any], data: bytes, version: str) -> None:
+        """Write the latest verdict, then its copy. The reason for an ABORT comes before it, and goes after it."""
         aborts = document["verdict"] == Verdict.ABORT
         if aborts:
-            files.write_file(self._folder / ABORT, _abort_reason(document).encode())
-        data = strict_json.dumps(document)
-        self._stamps.save_copy(_NEXT, data)  # if awf is killed here, the file has one of the two known contents
+            self._write(ABORT, _abort_reason(document).encode())
         if not has_content(self.path, data):
-            files.write_file(self.path, data)
-        self._stamps.save_copy(LATEST, data)
-        self._stamps.record(LATEST, stamp_of(self.path.lstat()), "", "")
+            files.write_file(self.path, data, sync=False)
+        if self._stamps.read_copy(LATEST) != data:
+            self._stamps.save_copy(LATEST, data)
+        self._stamps.record(LATEST, stamp_of(self.path.lstat()), version)
         if not aborts:
-            files.remove_file(self._folder / ABORT)
+            self._remove(ABORT)
 
 
 def ensure_git_ignored(root: Path, name: str, environ: Mapping[str, str]) -> str:
@@ -229,38 +272,37 @@ def _lines(path: Path) -> list[bytes]:
     return (files.read_file(path) or b"").splitlines()
 
 
-def _render(review: Review, before: Mapping[str, Any], **header: str) -> dict[str, Any]:
-    document = render_verdict(
-        review.findings,
-        verdicts=review.verdicts,
-        before=before,
-        review_id=before["reviewId"],
-        report_path=before.get("reportPath", ""),
-        **header,
-    )
-    rejections = [{"reviewer": one.reviewer, "argument": one.argument} for one in review.rejections]
-    return {**document, **({REJECTED: rejections} if rejections else {})}
+def _is_foreign(document: Mapping[str, Any], ledger: Ledger) -> bool:
+    """Return whether another program made a verdict: no review of the ledger, and without any of its findings."""
+    if any(passed.review == document["reviewId"] for passed in ledger.passes.values()):
+        return False
+    return not any(str(item.get("x_finding")) in ledger.findings for item in items_of(document))
 
 
-def _render_again(ledger: Ledger, latest: Mapping[str, Any]) -> dict[str, Any]:
-    """A verdict with its findings as they are now. It is of the last pass of its review."""
-    ids = review_ids(ledger)
-    own = [passed for passed in ledger.passes.values() if ids[passed.id] == latest["reviewId"]]
-    named = [passed for passed in ledger.passes.values() if review_id(passed) == latest["reviewId"]]  # by an older awf
-    passed = next(reversed(own or named), None) or ledger.last
-    if passed is None:
-        return dict(latest)
-    header = {key: latest[key] for key in ("timestamp", "scope", "target", "mode")}
-    return _render(review_of(ledger, passed, _ids(latest)), latest, **header)
+def _render(ledger: Ledger, report_path: str) -> bytes:
+    """Return the verdict file of the last pass's review."""
+    assert ledger.last is not None  # noqa: S101 - nobody asks before the first pass
+    return strict_json.dumps(render_verdict(review(ledger), ledger.last, report_path))
 
 
-def _ids(document: Mapping[str, Any]) -> frozenset[str]:
-    """The findings that a verdict lists."""
-    return frozenset(str(item.get("x_finding")) for item in items_of(document))
+def _loads(data: bytes) -> dict[str, Any]:
+    document: dict[str, Any] = strict_json.loads(data)
+    return document
 
 
+def _report_path(ledger: Ledger, copy: Mapping[str, Any] | None) -> str:
+    """Return the path of the report of the latest review, if the copy of its verdict names one."""
+    same = copy is not None and ledger.last is not None and copy["reviewId"] == ledger.last.review
+    return str(copy["reportPath"]) if copy and same else ""
+
+
+def _archive_name(document: Mapping[str, Any]) -> str:
+    return f"review-{document['reviewId']}.json"
+
+
+@lru_cache(maxsize=1)  # a pass reads what the pass before has written four times
 def _parse(data: bytes) -> dict[str, Any] | str:
-    """A verdict, or why the file is not one."""
+    """Return a verdict, or why the file is not one."""
     try:
         document = limit_nesting(strict_json.loads(data), "it")
     except ValueError as error:
@@ -272,9 +314,9 @@ def _parse(data: bytes) -> dict[str, Any] | str:
 
 
 def _abort_reason(document: Mapping[str, Any]) -> str:
-    """What caused an ABORT, and what to do next."""
-    blockers = [one for one in document["findings"] if one["severity"] == "Blocker" and one["status"] in COUNTING]
-    causes = [one for one in blockers if one.get("x_system_breaking") is True] or blockers
+    """Return what caused an ABORT, and what to do next."""
+    counting = [item for item in items_of(document) if item["status"] in COUNTING]
+    causes = [item for item in counting if item.get("x_system_breaking") is True]
     lines = [f"- `{_quote(_place(one))}`: {_quote(one['title'])} ({_quote(one['domain'])})" for one in causes]
     return "\n".join(
         [
@@ -297,5 +339,5 @@ def _place(item: Mapping[str, Any]) -> str:
 
 
 def _quote(text: str) -> str:
-    """Text from outside on one line, without what would end a quotation."""
+    """Return text from outside on one line, without what would end a quotation."""
     return " ".join(text.replace("`", "'").split())

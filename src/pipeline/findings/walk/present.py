@@ -6,31 +6,29 @@ neither control a terminal nor pass for a heading or a label.
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from posixpath import basename
 
 from pipeline.findings.excerpts import Excerpt
-from pipeline.findings.model import Decision, Finding, FindingId, Vote
+from pipeline.findings.model import Change, Finding
 from pipeline.findings.scales import P_LEVEL, confidence_to_anchor
 from pipeline.findings.trackers.ticket import TrackerStatus
-from pipeline.findings.walk.machine import (
+from pipeline.findings.walk.state import (
     Action,
-    OptionKey,
-    Reply,
+    Choice,
     Route,
-    Step,
+    Turn,
     Walk,
     WalkItem,
     available_action,
-    choices,
     is_unvalidated,
     plan,
     recommendations,
     refusals,
+    routes,
 )
+from pipeline.handlers.questions import Option, Question
 from pipeline.text import ELLIPSIS, plural, sanitize_block, sanitize_line, truncate
 
-RECOMMENDED = " (recommended)"
 UNVALIDATED = " (not validated)"
 DONE = {
     Action.APPLY: "applied",
@@ -42,11 +40,29 @@ _NO_FIX = "No concrete fix proposed; needs a decision."
 _NO_SINK = "Defer unavailable on this platform — no durable tracker sink detected."
 _NO_SINK_FOR_ROUTE = "Defer unavailable — no durable tracker sink detected on this platform."
 _DOWNGRADED = "recommended Defer; downgraded to Skip — no tracker sink available."
-_SEED_LABELS: dict[OptionKey, str] = {
-    Reply.REST: "LFG the rest — apply the agent's best judgment to this and remaining findings",
+_LABELS = {
+    Action.APPLY: "Apply the proposed fix",
+    Action.ACKNOWLEDGE: "Acknowledge — mark as reviewed",
+    Action.SKIP: "Skip — don't apply, don't track",
+    Turn.REST: "Apply the rest — this and all remaining findings, as recommended",
+    Turn.PROCEED: "Proceed",
+    Turn.CANCEL: "Cancel",
+    Turn.FALLBACK: "Fall back to next sink",
+    Turn.CONVERT: "Convert to Skip — record the failure",
+    Route.EACH: "Review each finding one by one — accept the recommendation or choose another action",
+    Route.ALL: "Apply the recommended action to every finding",
+    Route.REPORT: "Report only — take no further action",
+}
+_SEED_LABELS = {
+    Turn.REST: "LFG the rest — apply the agent's best judgment to this and remaining findings",
     Route.ALL: "LFG. Apply the agent's best-judgment action per finding",
 }
-_SHORT_NAMES: dict[OptionKey, tuple[str, ...]] = {Reply.REST: ("lfg", "lfg the rest")}  # understood as well
+_PURPOSES = {
+    Route.ALL: "apply the plan above",
+    Route.MUST: "apply the plan above",
+    Route.FILE: "file the tickets above",
+    Route.EACH: "resolve the remaining findings above",
+}
 
 _MAX_EARLIER = 2  # decisions in the block; the details have all of them
 _MAX_PROSE = 2000  # characters of a paragraph
@@ -63,80 +79,74 @@ _LIST_NUMBER = re.compile(r"(\d+)[.)]")
 _ESCAPED = re.compile(r"^(\d*)\\(?=[#>*+\-=|~<`_.)])")
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One thing to choose."""
-
-    key: OptionKey
-    label: str
-    recommended: bool = False
-
-    def __str__(self) -> str:
-        """The label as it is shown."""
-        return f"{self.label}{RECOMMENDED}" if self.recommended else self.label
+def ask_route(walk: Walk) -> Question:
+    """Ask which route to take."""
+    stem = f"What should the agent do with the remaining {len(walk.items)} findings?"
+    if not walk.trackers.any_sink_available:
+        stem = f"{stem}\n{_NO_SINK_FOR_ROUTE}"
+    offered = [route for route in routes(walk) if route is not Route.MUST]
+    return Question(stem, tuple(_option(walk, route, approves=route is Route.ALL) for route in offered))
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """Something for a person to decide."""
-
-    stem: str
-    options: tuple[Option, ...]
-    block: str = ""  # markdown, shown above
-    plan: str = ""  # plain text, shown above
-    details: str = ""  # markdown, shown on request
-    finding: FindingId | None = None  # what it is about, if it is about one finding
-
-    @property
-    def recommended(self) -> Option | None:
-        """What is chosen by someone who only agrees."""
-        return next((option for option in self.options if option.recommended), None)
+def ask_about(walk: Walk, item: WalkItem) -> Question:
+    """Ask what to do about one item. The last of many is not a single one: the rest can still be applied."""
+    recommended = _recommended(walk, item)
+    keys: list[Action | Turn] = [Action.ACKNOWLEDGE if item.advisory else Action.APPLY]
+    keys += [Action.DEFER] if walk.trackers.any_sink_available else []
+    keys += [Action.SKIP]
+    keys += [Turn.REST] if len(walk.items) > 1 else []
+    approved = Turn.REST if Turn.REST in keys else recommended
+    options = tuple(_option(walk, key, recommended=key is recommended, approves=key is approved) for key in keys)
+    return Question(_finding_stem(walk, item), options, block=_finding_block(walk, item), about=item.id)
 
 
-def question(walk: Walk) -> Question:
-    """Return what is asked now; the walk must be at a step that waits for an answer."""
-    options = tuple(_options(walk))
-    match walk.step:
-        case Step.ROUTING:
-            stem = f"What should the agent do with the remaining {len(walk.items)} findings?"
-            return Question(stem if walk.trackers.any_sink_available else f"{stem}\n{_NO_SINK_FOR_ROUTE}", options)
-        case Step.CONFIRMING:
-            return Question(f"This files a ticket on {walk.tracker}. Proceed?", options)
-        case Step.FAILED:
-            failure = walk.tickets[-1].failure.rstrip(".")
-            stem = f"Defer failed: {walk.tracker} returned {failure}. How should the agent handle this finding?"
-            return Question(stem, options)
-        case Step.PREVIEWING:
-            purpose = {
-                Route.ALL: "apply the plan above",
-                Route.MUST: "apply the plan above",
-                Route.FILE: "file the tickets above",
-                Route.EACH: "resolve the remaining findings above",
-            }
-            stem = f"The agent is about to {purpose[walk.route]}. Proceed?"
-            return Question(stem, options, plan=_preview(walk))
-        case _:
-            return Question(_finding_stem(walk), options, block=_finding_block(walk), finding=walk.item.finding.id)
+def ask_tracker(walk: Walk) -> Question:
+    """Ask whether the first ticket may go to a tracker that was not named."""
+    return Question(f"This files a ticket on {walk.tracker}. Proceed?", _yes_or_no(walk))
 
 
-def parse_choice(options: Iterable[Option], typed: str) -> OptionKey | None:
-    """Return the option meant by a key, its first letter, its number or its label; None for anything else."""
-    word = " ".join(typed.casefold().split()).removesuffix(RECOMMENDED)
-    for number, option in enumerate(options, 1):
-        names = {option.key, option.key[0], str(number), option.label.casefold()}
-        if word in names or word in _SHORT_NAMES.get(option.key, ()):
-            return option.key
-    return None
+def ask_failed(walk: Walk) -> Question:
+    """Ask what to do instead of a ticket that could not be filed; none is given up while a tracker is left."""
+    failure = walk.tickets[-1].failure.rstrip(".")
+    stem = f"Defer failed: {walk.tracker} returned {failure}. How should the agent handle this finding?"
+    keys = (Turn.RETRY, Turn.FALLBACK, Turn.CONVERT)
+    return Question(stem, tuple(_option(walk, key, approves=key is Turn.FALLBACK) for key in keys))
 
 
-def confirmation(item: WalkItem, action: Action, reference: str = "") -> str:
-    """Return one line that says what was done."""
-    if action is Action.DEFER:
-        return f"→ Deferred. Ticket filed: {one_line(reference, 400)}."
+def ask_plan(walk: Walk) -> Question:
+    """Ask whether the plan for all remaining items may be carried out."""
+    shown = _preview(walk)
+    stem = f"The agent is about to {_PURPOSES[walk.route]}. Proceed?"
+    return Question(stem, _yes_or_no(walk), plan=shown, details=f"```\n{shown}\n```")
+
+
+def _yes_or_no(walk: Walk) -> tuple[Option, ...]:
+    return _option(walk, Turn.PROCEED, approves=True), _option(walk, Turn.CANCEL)
+
+
+def _option(walk: Walk, key: Action | Route | Turn, *, recommended: bool = False, approves: bool = False) -> Option:
+    ticket = _ticket(walk.trackers)
+    labels: dict[str, str] = {
+        **{str(known): label for known, label in _LABELS.items()},
+        Action.DEFER: f"Defer — file a {ticket}",
+        Turn.RETRY: f"Retry on {walk.tracker}",
+        Route.FILE: f"File {f'a {ticket}' if walk.trackers.named else 'an issue'} per finding without applying fixes",
+    }
+    if walk.seed_wording:
+        labels |= {str(known): label for known, label in _SEED_LABELS.items()}
+    return Option(str(key), labels[key], recommended=recommended, approves=approves)
+
+
+def confirmation(item: WalkItem, choice: Choice) -> str:
+    """Return one line that says what was done, and for which findings if there are several."""
+    members = item.line.open_members
+    also = f" For {', '.join(f'#{one.number}' for one in members)}." if len(members) > 1 else ""
+    if choice.action is Action.DEFER:
+        return f"→ Deferred. Ticket filed: {one_line(choice.ref, 400)}.{also}"
     lines = location(item.finding, all_lines=True)
-    if action is Action.APPLY and lines:
-        return f"→ Applied. Fix staged at {lines}."
-    return f"→ {DONE[action].capitalize()}."
+    if choice.action is Action.APPLY and lines:
+        return f"→ Applied. Fix staged at {lines}.{also}"
+    return f"→ {DONE[choice.action].capitalize()}.{also}"
 
 
 def title(finding: Finding) -> str:
@@ -211,59 +221,33 @@ def sentences(line: str) -> list[str]:
     return [sentence for sentence in _SENTENCE_END.split(line) if sentence]
 
 
-def _options(walk: Walk) -> Iterator[Option]:
-    ticket = _ticket(walk.trackers)
-    named = f"File a {ticket}" if walk.trackers.named else "File an issue"
-    labels: dict[OptionKey, str] = {
-        Action.APPLY: "Apply the proposed fix",
-        Action.ACKNOWLEDGE: "Acknowledge — mark as reviewed",
-        Action.DEFER: f"Defer — file a {ticket}",
-        Action.SKIP: "Skip — don't apply, don't track",
-        Reply.REST: "Apply the rest — this and all remaining findings, as recommended",
-        Reply.PROCEED: "Proceed",
-        Reply.CANCEL: "Cancel",
-        Reply.RETRY: f"Retry on {walk.tracker}",
-        Reply.FALLBACK: "Fall back to next sink",
-        Reply.CONVERT: "Convert to Skip — record the failure",
-        Route.EACH: "Review each finding one by one — accept the recommendation or choose another action",
-        Route.ALL: "Apply the recommended action to every finding",
-        Route.FILE: f"{named} per finding without applying fixes",
-        Route.REPORT: "Report only — take no further action",
-    }
-    if walk.seed_wording:
-        labels |= _SEED_LABELS
-    recommended = str(_recommended(walk)) if walk.step is Step.ASKING else ""
-    return (Option(key, labels[key], recommended=key == recommended) for key in choices(walk))
-
-
-def _recommended(walk: Walk) -> Action:
-    return available_action(walk.item.recommended, walk.item, walk.trackers)
+def _recommended(walk: Walk, item: WalkItem) -> Action:
+    return available_action(item.recommended, item, walk.trackers)
 
 
 def _ticket(trackers: TrackerStatus) -> str:
     return f"{trackers.named} ticket" if trackers.named else "ticket"
 
 
-def _heading(walk: Walk, name: str) -> str:
-    position = f"Finding {walk.position + 1} of {len(walk.items)} — " if len(walk.items) > 1 else ""
-    return f"{position}{walk.item.level} {name}"
+def _heading(walk: Walk, item: WalkItem, name: str) -> str:
+    position = f"Finding {walk.items.index(item) + 1} of {len(walk.items)} — " if len(walk.items) > 1 else ""
+    return f"{position}{item.level} {name}"
 
 
-def _finding_stem(walk: Walk) -> str:
-    item = walk.item
+def _finding_stem(walk: Walk, item: WalkItem) -> str:
     name = title(item.finding)
     first = name.split(" ", 1)[0]
     if len(first) > 1 and first[1:] == first[1:].lower():  # capitalized only because it comes first
         name = name[:1].lower() + name[1:]
     no_sink = [] if walk.trackers.any_sink_available else [_NO_SINK]
-    return "\n".join([f"{_heading(walk, name)}.", _action_phrase(walk), *no_sink])
+    return "\n".join([f"{_heading(walk, item, name)}.", _action_phrase(walk, item), *no_sink])
 
 
-def _action_phrase(walk: Walk) -> str:
+def _action_phrase(walk: Walk, item: WalkItem) -> str:
     """Return what the recommended action does, as a question."""
-    match _recommended(walk):
+    match _recommended(walk, item):
         case Action.APPLY:
-            where = walk.item.finding.location
+            where = item.finding.location
             file = f" in {one_line(basename(where.path), 60)}" if where else ""
             return f"Apply the proposed fix{file}?"
         case Action.DEFER:
@@ -274,67 +258,65 @@ def _action_phrase(walk: Walk) -> str:
             return "Skip the fix and leave the finding open?"
 
 
-def _conflict(walk: Walk) -> str:
+def _conflict(walk: Walk, item: WalkItem) -> str:
     """Return which reviewers disagree, and a downgraded recommendation; empty if there is neither."""
-    item = walk.item
-    votes = recommendations(item.finding)
-    disagree = len({vote.action for vote in votes.values()}) > 1
+    wanted = recommendations(item.line)
+    disagree = len({finding.action for finding in wanted}) > 1
     parts = []
     if disagree:
-        parts.append("; ".join(map(_recommendation, votes.values())) + ".")
+        parts.append("; ".join(map(_recommendation, wanted)) + ".")
     if item.recommended is Action.DEFER and not walk.trackers.any_sink_available:
         parts.append(f"{'Stage 5' if walk.seed_wording else 'The review'} {_DOWNGRADED}")
     if disagree:
-        parts.append(f"Agent's recommendation: {_recommended(walk).capitalize()}.")
+        parts.append(f"Agent's recommendation: {_recommended(walk, item).capitalize()}.")
     return " ".join(parts)
 
 
-def _recommendation(vote: Vote) -> str:
-    name = one_line(vote.reviewer, 60)
-    doubt = " (low confidence)" if vote.confidence < _LOW_CONFIDENCE else ""
-    return f"{name[:1].upper()}{name[1:]} recommends {vote.action.capitalize()}{doubt}"
+def _recommendation(finding: Finding) -> str:
+    name = one_line(finding.reviewer, 60)
+    doubt = " (low confidence)" if finding.confidence.value < _LOW_CONFIDENCE else ""
+    return f"{name[:1].upper()}{name[1:]} recommends {finding.action.capitalize()}{doubt}"
 
 
-def _finding_block(walk: Walk) -> str:
-    item = walk.item
+def _finding_block(walk: Walk, item: WalkItem) -> str:
     same_as = f"may be the same as {', '.join(f'#{number}' for number in item.same_as)}" if item.same_as else ""
     where = " — ".join(part for part in (location(item.finding), same_as) if part)
-    parts = [f"## {_heading(walk, title(item.finding))}", escape(where)]
-    if item.finding.decisions:
-        parts.append(f"Earlier: {'; '.join(map(_earlier, item.finding.decisions[-_MAX_EARLIER:]))}.")
+    parts = [f"## {_heading(walk, item, title(item.finding))}", escape(where)]
+    if item.line.decisions:
+        parts.append(f"Earlier: {'; '.join(map(_earlier, item.line.decisions[-_MAX_EARLIER:]))}.")
     parts += [f"**{label}**\n\n{text}" for label, text in _sections(item) if text]
-    parts.append(escape(_conflict(walk)))
+    parts.append(escape(_conflict(walk, item)))
     return "\n\n".join(part for part in parts if part)
 
 
-def _earlier(decision: Decision) -> str:
+def _earlier(change: Change) -> str:
     """Return what was decided before, when, and the ticket or the reason."""
-    done = {**DONE, Action.APPLY: "accepted"}.get(Action(decision.action)) if decision.action in set(Action) else None
-    about = one_line(decision.ref or decision.reason, _MAX_TITLE).rstrip(".")
-    return one_line(f"{done or decision.action} on {decision.at[:10]}{f', {about}' if about else ''}", 2 * _MAX_TITLE)
+    done = {str(action): word for action, word in (DONE | {Action.APPLY: "accepted"}).items()}
+    about = one_line(change.ref or change.note, _MAX_TITLE).rstrip(".")
+    text = f"{done.get(change.word, change.word)} on {change.at[:10]}"
+    return one_line(f"{text}, {about}" if about else text, 2 * _MAX_TITLE)
 
 
 def details(item: WalkItem, excerpts: Iterable[Excerpt]) -> str:
     """Return everything that is known about a finding as markdown, with the code that it is about."""
     finding = item.finding
     texts = [one.raw or one.quote for one in finding.evidence if one.raw or one.quote]
-    votes = [f"- {_recommendation(vote)}" for vote in recommendations(finding).values()]
     tried = [
-        f"- {one.outcome.replace('_', ' ')} by {one_line(one.by, 60)}: {one_line(one.what)}" for one in finding.attempts
+        f"- {one.word.replace('_', ' ')} by {one_line(one.who, 60)}: {one_line(one.note)}" for one in finding.claims
     ]
     sections = {
         "What's wrong": "\n\n".join(map(escape, paragraphs(item.impact))),
-        "Whole fix": _code(finding.fix) if finding.fix and finding.fix.strip() else "",
+        "Whole fix": _code(item.with_fix.fix or "") if item.with_fix else "",
         "Why it works": "\n\n".join(map(escape, paragraphs(item.why_it_works))),
         "Evidence": "\n\n".join(map(_code, texts)),
         **{f"Code: {one_line(str(one.evidence), 200)}": _excerpt(one) for one in excerpts},
         "How to reproduce": _code(finding.reproduction) if finding.reproduction else "",
-        "Recommendations": "\n".join(votes),
+        "Recommendations": "\n".join(f"- {_recommendation(one)}" for one in recommendations(item.line)),
         "Attempts": "\n".join(tried),
-        "Decisions": "\n".join(f"- {_earlier(one)}" for one in finding.decisions),
+        "Decisions": "\n".join(f"- {_earlier(change)}" for change in item.line.decisions),
     }
     shown = [f"**{label}**\n\n{text}" for label, text in sections.items() if text]
-    return "\n\n".join([f"## #{finding.number} {one_line(finding.title, 400)}", *shown])
+    return "\n\n".join([f"## #{item.line.number} {one_line(finding.title, 400)}", *shown])
 
 
 def _excerpt(excerpt: Excerpt) -> str:
@@ -349,25 +331,26 @@ def _code(text: str) -> str:
 
 
 def _sections(item: WalkItem) -> Iterator[tuple[str, str]]:
-    finding = item.finding
+    finding, with_fix = item.finding, item.with_fix
     fix = "" if item.advisory else _NO_FIX
-    if finding.fix and finding.fix.strip():
-        fix = present_fix(finding.fix, location(finding), item.pointer)
+    if with_fix:
+        fix = present_fix(with_fix.fix or "", location(with_fix), item.pointer)
     if item.impact:
         yield "What's wrong", "\n\n".join(map(escape, paragraphs(item.impact)))
     yield "Proposed fix", fix
     if item.impact:
         yield "Why it works", escape(" ".join(sentences(one_line(item.why_it_works))[:3]))
-    if item.members:
-        reviewers = {vote.reviewer for vote in finding.votes}
-        yield f"Reported by {plural(len(reviewers), 'reviewer')}", "\n".join(map(_member, item.members))
+    if len(item.line.members) > 1:
+        members = [_member(finding, ""), *(_member(other, other.impact) for other in item.line.others)]
+        yield f"Reported by {plural(len(item.line.reviewers), 'reviewer')}", "\n".join(members)
 
 
-def _member(finding: Finding) -> str:
-    """Return a finding that is joined to the current one, in its own words."""
-    names = ", ".join(one_line(name, 60) for name in finding.sources) or "unknown"
-    about = f": {one_line(finding.impact, 300)}" if finding.impact else ""
-    return f"- {names}, {P_LEVEL[finding.severity]} {one_line(finding.title, _MAX_TITLE)}{about}"
+def _member(finding: Finding, impact: str) -> str:
+    """Return a member of a line of work, in its reviewer's own words as far as they are not shown above."""
+    about = f": {one_line(impact, 300)}" if impact else ""
+    closed = "" if finding.state.is_open else f" ({finding.state.replace('_', ' ')})"
+    named = f"- {one_line(finding.reviewer, 60)}, {P_LEVEL[finding.severity]}"
+    return f"{named} {one_line(finding.title, _MAX_TITLE)}{closed}{about}"
 
 
 def _preview(walk: Walk) -> str:
@@ -382,7 +365,7 @@ def _preview(walk: Walk) -> str:
         "Skipping": [item for item in items[Action.SKIP] if item not in downgraded],
         "Skipping — defer sink unavailable": downgraded,
         "Acknowledging": items[Action.ACKNOWLEDGE],
-        "Dropping — refused by the validator": [item for item in walk.remaining if item.finding.id in dropped],
+        "Dropping — refused by the validator": [item for item in walk.remaining if item.id in dropped],
     }
     texts = [
         "\n".join([f"{name} ({len(found)}):", *(_plan_line(walk, item) for item in found)])
@@ -393,7 +376,7 @@ def _preview(walk: Walk) -> str:
     count = plural(len(planned), f"{remaining}finding")
     if walk.route is Route.FILE:
         return "\n\n".join([f"File plan — {count} as {_ticket(walk.trackers)}s:", *texts])
-    decided = f" ({len(walk.decisions)} already decided)" if walk.route is Route.EACH else ""
+    decided = f" ({len(walk.choices)} already decided)" if walk.route is Route.EACH else ""
     tracker = f" (tracker: {walk.trackers.named})" if walk.trackers.named and items[Action.DEFER] else ""
     return "\n\n".join([f"{'LFG plan' if walk.seed_wording else 'Plan'} — {count}{decided}{tracker}:", *texts])
 

@@ -1,137 +1,159 @@
-"""A walk with its effects: findings are read from the ledger, tickets filed, fixes made, decisions recorded."""
+"""A walk with its effects: lines of work are read from the ledger, tickets filed, fixes made, decisions recorded."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from pipeline.backends.process import run_program
+from pipeline.engine.outcome import StatusSource
+from pipeline.errors import AwfError
 from pipeline.files import NotAFile, read_file
-from pipeline.findings.answers import fixer_events, read_answers
-from pipeline.findings.events import DecisionMade, FixAttempted, LedgerEvent
+from pipeline.findings.events import FindingChanged
 from pipeline.findings.excerpts import Excerpt
 from pipeline.findings.fingerprints import norm_title
-from pipeline.findings.fix_prompt import Members, findings_section
 from pipeline.findings.formats import FORMATS
-from pipeline.findings.ledger import Ledger, open_findings
-from pipeline.findings.merge import passes
-from pipeline.findings.model import (
-    AutofixClass,
-    Decision,
-    Finding,
-    FindingId,
-    FindingState,
-    FixAttempt,
-    Gate,
-    RawFinding,
-)
-from pipeline.findings.scales import P_LEVEL
+from pipeline.findings.ledger import Ledger, open_lines
+from pipeline.findings.lines import Line
+from pipeline.findings.model import Actor, Change, Draft, Finding, FindingId, FindingState, What
 from pipeline.findings.trackers import TrackerChain
-from pipeline.findings.trackers.ticket import NO_TRACKER, TrackerStatus
-from pipeline.findings.triage import importance
-from pipeline.findings.walk.machine import (
-    Action,
+from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, TrackerStatus
+from pipeline.findings.walk.machine import Effect, FileTicket, Fix, NextTracker, Tell, Validate, walk
+from pipeline.findings.walk.present import details, one_line, skip_reason
+from pipeline.findings.walk.state import (
+    Choice,
     Fixes,
-    OptionKey,
     Route,
-    Step,
     Validation,
     Walk,
     WalkItem,
-    answer,
-    begin,
-    choices,
-    findings_to_validate,
+    by_level,
+    last_action,
+    must_be_fixed,
+    pending_lines,
     recommend,
-    record_fallback,
-    record_fixes,
-    record_ticket,
-    record_validations,
 )
-from pipeline.findings.walk.present import Question, confirmation, details, question, skip_reason
-from pipeline.findings.walk.validation import Validate
+from pipeline.findings.walk.validation import Validator
+from pipeline.handlers.questions import Question, Reply, Responder
+from pipeline.text import plural
 
-TASK = "Fix all findings listed below, in one go. They were accepted by a person; change nothing else."
-_MAX_PROMPT = 100_000  # characters of the findings
-_FIXER_SECONDS = 4 * 3600.0
 _NEAR = 3  # lines by which two reports of one defect may differ
 
-Fixer = Callable[[Sequence[Finding]], Fixes]
+Result = Reply | Mapping[FindingId, Validation]
+Fixer = Callable[[Sequence[Line]], Fixes]
 """Makes fixes, all in one go."""
 
 
-@dataclass(slots=True)
+def no_fixer(_lines: Sequence[Line]) -> Fixes:
+    """Make no fix: it is accepted, and made later."""
+    return Fixes()
+
+
 class Session:
-    """One walk with those who take part in it. Its state can be read at any time, such as after an interruption."""
+    """One walk with those who take part in it.
 
-    walk: Walk
-    tell: Callable[[str], None]  # reports to the person who decides what was done
-    trackers: TrackerChain
-    fixer: Fixer
-    excerpts: Callable[[Finding], Sequence[Excerpt]] = lambda _finding: ()  # the code that a finding is about
+    It carries out every effect but validation, and stops at what it has to wait for: a question, or findings to be
+    validated. Whoever drives it sends the answer.
+    """
 
-    def run(self, choose: Callable[[Question], OptionKey], validate: Validate | None = None) -> Walk:
-        """Put every question to `choose` until the walk is done; a walk that validates needs `validate`."""
-        while self.walk.step is not Step.DONE:
-            if asked := self.advance():
-                self.answer(choose(asked))
-            elif findings := self.to_validate:
-                self.record_validations(asyncio.run(validate(findings)) if validate else {})
-        return self.walk
+    def __init__(
+        self,
+        begun: Walk,
+        route: Route | None,
+        trackers: TrackerChain,
+        tell: Callable[[str], None],
+        fixer: Fixer = no_fixer,
+        excerpts: Callable[[Finding], Sequence[Excerpt]] = lambda _finding: (),  # the code that a finding is about
+    ) -> None:
+        self.tickets: list[str] = []  # that were filed: they stay, whatever becomes of the walk
+        self.fixing = False  # whether a fixer has begun
+        self.outcome: Walk | None = None  # once everything is decided
+        self.waiting: Question | Validate | None = None  # what is to be sent next is for this
+        self.sources: set[StatusSource] = set()  # of all answers: with auto-approval they are not a person's
+        self.tell = tell
+        self._steps = walk(begun, route)
+        self._items = {item.id: item for item in begun.items}
+        self._safe_fixes = begun.safe_fixes
+        self._trackers, self._fixer, self._excerpts = trackers, fixer, excerpts
 
-    def advance(self) -> Question | None:
-        """File tickets and make fixes, then return the next question; None if there is none.
+    def advance(self) -> None:
+        """Go on to the first question."""
+        self._send(None)
 
-        In that case the walk is done, or waits for the validation of `to_validate`.
+    def send(self, result: Result) -> None:
+        """Continue with the answer to the question, or with what a validator said.
+
+        Raises AwfError if the answer is not one of the options.
         """
-        while not choices(before := self.walk):
-            match before.step:
-                case Step.FILING:
-                    self.walk = record_ticket(before, self.trackers.file(before.item.finding))
-                case Step.FALLING_BACK:
-                    self.trackers.fall_back()
-                    self.walk = record_fallback(before, self.trackers.status())
-                case Step.FIXING:
-                    self.walk = record_fixes(before, self.fixer(before.accepted))
-                case _:
-                    return None
-            self._confirm(before)
-        return self._question(before)
-
-    def answer(self, key: OptionKey) -> None:
-        """Answer the question with the key of an option."""
-        before = self.walk
-        self.walk = answer(before, key)
-        self._confirm(before)
-
-    @property
-    def to_validate(self) -> tuple[Finding, ...]:
-        """The findings that a validator must look at before the walk continues."""
-        return findings_to_validate(self.walk) if self.walk.step is Step.VALIDATING else ()
-
-    def record_validations(self, results: Mapping[FindingId, Validation]) -> None:
-        """Continue with what a validator said, by the ids of the findings."""
-        self.walk = record_validations(self.walk, results)
-
-    def _question(self, walk: Walk) -> Question:
-        asked = question(walk)
-        if asked.plan:
-            return replace(asked, details=f"```\n{asked.plan}\n```")
-        item = walk.item if asked.finding else None
-        return replace(asked, details=details(item, self.excerpts(item.finding))) if item else asked
-
-    def _confirm(self, before: Walk) -> None:
-        """Confirm a decision that a person made just now, and every ticket; a plan was shown before."""
-        if before.step not in (Step.ASKING, Step.FILING, Step.FAILED):
+        if not isinstance(result, Reply):
+            self._send(result)
             return
-        decision = self.walk.decisions.get(before.item.finding.id)
-        if decision and (decision.action == Action.DEFER or not before.plan):
-            self.tell(confirmation(before.item, Action(decision.action), decision.ref))
+        asked = self.waiting
+        if not isinstance(asked, Question) or not asked.accepts(result.option):
+            expected = f"choose one of {', '.join(asked.keys)}" if isinstance(asked, Question) else "nothing was asked"
+            raise AwfError(f'illegal answer "{one_line(result.option, 60)}": {expected}')
+        self.sources.add(result.source)
+        self._send(result.option)
 
-    @property
-    def tickets(self) -> tuple[str, ...]:
-        """The tickets that were filed: they stay, whatever becomes of the walk."""
-        return tuple(attempt.reference for attempt in self.walk.tickets if attempt.reference)
+    def discarded(self) -> list[str]:
+        """Return what to tell a person if the walk stops here; nothing if it is done."""
+        if self.outcome:
+            return []
+        if self._safe_fixes.said:
+            lines = ["Stopped: every decision is discarded. Safe fixes were made before the first question: they stay."]
+        else:
+            lines = ["Stopped: every decision is discarded, and nothing was recorded."]
+        if self.fixing:
+            lines.append("The fixer was running: check what it has changed.")
+        if self.tickets:
+            lines.append("\n  ".join(["Tickets that were filed stay:", *self.tickets]))
+        return lines
+
+    def _send(self, result: Any) -> None:
+        """Send an answer, carry out what follows from it, and stop at what has to be waited for."""
+        self.waiting = None
+        try:
+            step = self._steps.send(result)
+            while not isinstance(step, Question | Validate):
+                step = self._steps.send(self._carry_out(step))
+        except StopIteration as stopped:
+            self.outcome = stopped.value
+            return
+        self.waiting = self._with_details(step) if isinstance(step, Question) else step
+
+    def _carry_out(self, effect: Effect) -> Any:
+        match effect:
+            case Tell():
+                return self.tell(effect.text)
+            case FileTicket():
+                return self._file(effect.line)
+            case NextTracker():
+                self._trackers.fall_back()
+                return self._trackers.status()
+            case Fix():
+                self.fixing = True
+                return self._fixer(effect.lines)
+            case Validate():
+                raise AssertionError(effect)
+
+    def _file(self, line: Line) -> Filed | TicketFailed:
+        result = self._trackers.file(line)
+        if isinstance(result, Filed):
+            self.tickets.append(result.url)
+        return result
+
+    def _with_details(self, question: Question) -> Question:
+        item = self._items.get(FindingId(question.about))
+        if item is None:
+            return question
+        return replace(question, details=details(item, self._excerpts(item.finding)))
+
+
+async def respond(waiting: Question | Validate, responder: Responder, validate: Validator | None) -> Result | None:
+    """Ask for what a session waits for; None if nobody answers. Without a validator nothing is validated."""
+    if isinstance(waiting, Question):
+        return await responder.ask(waiting)
+    responder.tell(f"Checking {plural(len(waiting.lines), 'finding')} against the code...")
+    return await validate(waiting.lines) if validate else {}
 
 
 def open_walk(
@@ -140,197 +162,128 @@ def open_walk(
     artifacts: Path | None = None,
     *,
     route: Route | None = Route.EACH,
-    wanted: Callable[[Finding], bool] = lambda _finding: True,
+    wanted: Callable[[Line], bool] = lambda _line: True,
+    follow: Callable[[Sequence[Line]], Sequence[Line]] = tuple,  # puts them into the files as they are called now
     advisory: bool = False,
     validates: bool = False,
     confirms: bool = False,
     seed_wording: bool = False,
 ) -> Walk:
-    """Return a walk through the open findings that are wanted; without a route it asks for one.
+    """Return a walk through the open lines of work that are wanted, before its first question.
 
     No tracker is looked for if there is nothing to decide.
     """
-    findings = pending_findings(filter(wanted, open_findings(ledger)), advisory=advisory)
+    lines = pending_lines(filter(wanted, open_lines(ledger)), advisory=advisory)
     if route is Route.MUST:
-        findings = [finding for finding in findings if finding.gate.value is Gate.MUST]
-    status = trackers.status() if findings else NO_TRACKER
-    returns = read_artifacts(artifacts, findings) if artifacts else {}
-    items = tuple(_item(finding, ledger, status, artifacts, returns) for finding in findings)
-    return begin(items, status, ledger, route=route, validates=validates, confirms=confirms, seed_wording=seed_wording)
+        lines = list(filter(must_be_fixed, lines))
+    status = trackers.status() if lines else NO_TRACKER
+    returns = read_artifacts(artifacts, lines) if artifacts else {}
+    items = tuple(walk_item(line, ledger, status, artifacts, returns) for line in follow(lines))
+    return Walk(items, status, ledger, validates=validates, confirms=confirms, seed_wording=seed_wording)
 
 
-def pending_findings(findings: Iterable[Finding], *, advisory: bool = False) -> list[Finding]:
-    """Return the open findings of this change that need a decision, most severe first; advice only if asked for."""
-    classes = {AutofixClass.GATED_AUTO, AutofixClass.MANUAL} | ({AutofixClass.ADVISORY} if advisory else set())
-    found = [
-        finding
-        for finding in findings
-        if finding.autofix_class in classes
-        and finding.state.active
-        and not finding.pre_existing
-        and passes(finding.severity, finding.confidence)
-    ]
-    return sorted(found, key=lambda finding: (P_LEVEL[finding.severity], importance(finding)))
-
-
-def safe_findings(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the open findings of this change that are fixed without a decision."""
+def decision_events(done: Walk, at: str, *, who: str, by: Actor, run: str = "") -> list[FindingChanged]:
+    """Return what was decided, for the ledger: a decision on a line of work counts for all its open members."""
     return [
-        finding
-        for finding in findings
-        if finding.autofix_class is AutofixClass.SAFE_AUTO
-        and finding.state.active
-        and not finding.pre_existing
-        and passes(finding.severity, finding.confidence)
+        FindingChanged(
+            id=finding.id,
+            change=Change(
+                at=at,
+                what=What.DECISION,
+                who=who,
+                by=by,
+                word=str(choice.action),
+                note=choice.reason,
+                run=run,
+                ref=choice.ref,
+            ),
+        )
+        for id, choice in done.choices.items()
+        for finding in done.ledger.line(id).open_members
     ]
 
 
-def decision_events(walk: Walk, at: str, by: str, run: str = "") -> list[LedgerEvent]:
-    """Return what was decided, for the ledger. A walk that is not done has decided nothing."""
-    if walk.step is not Step.DONE:
-        return []
-    return [
-        DecisionMade(at=at, id=id, decision=replace(decision, at=at, by=by, run=run))
-        for id, decision in walk.decisions.items()
-    ]
+def decided_walk(ledger: Ledger, lines: Iterable[Line], run: str = "", fixes: Fixes | None = None) -> Walk:
+    """Return a finished walk that made the last decisions on some lines, with what became of the fixes since."""
+    shown = list(lines)
+    decided = {line.id: _last_choice(line) for line in shown}
+    choices = {id: choice for id, choice in decided.items() if choice}
+    items = tuple(walk_item(line, ledger, NO_TRACKER) for line in shown)
+    return Walk(items, NO_TRACKER, ledger, choices=choices, fixes=fixes or _fixes_since(shown, run))
 
 
-def is_settled(finding: Finding, run: str) -> bool:
-    """Whether a finding was deferred, skipped or acknowledged in a run: it is not asked about again there."""
-    made = [decision for decision in finding.decisions if decision.run == run] if run else []
-    return bool(made) and made[-1].action != Action.APPLY
+def _last_choice(line: Line) -> Choice | None:
+    action = last_action(line)
+    return Choice(action, line.decisions[-1].note, line.decisions[-1].ref) if action else None
 
 
-def decided_walk(ledger: Ledger, findings: Iterable[Finding], run: str = "", fixes: Fixes | None = None) -> Walk:
-    """Return a finished walk that made the last decisions on some findings, with what became of the fixes since."""
-    decisions, made, failed = dict[FindingId, Decision](), set[FindingId](), dict[FindingId, str]()
-    shown = list(findings)
-    for finding in shown:
-        decisions[finding.id] = finding.decisions[-1]
-        attempts = [attempt for attempt in finding.attempts if attempt.run == run]
-        if finding.state in (FindingState.FIX_CLAIMED, FindingState.VERIFIED_FIXED):
-            made.add(finding.id)
-        elif attempts and attempts[-1].outcome != "claimed":
-            failed[finding.id] = ", ".join(filter(None, (attempts[-1].outcome.replace("_", " "), attempts[-1].what)))
-    items = tuple(_item(finding, ledger, NO_TRACKER, None, {}) for finding in shown)
-    return Walk(
-        items,
-        NO_TRACKER,
-        ledger,
-        step=Step.DONE,
-        position=len(items),
-        decisions=decisions,
-        fixes=fixes or Fixes(frozenset(made), failed),
-    )
+def _fixes_since(lines: Iterable[Line], run: str) -> Fixes:
+    """Return what became of lines of work by their state, and by the last claim about them in a run."""
+    made, failed = set[Any](), dict[Any, str]()
+    for line in lines:
+        claims = [change for finding in line.members for change in finding.claims if change.run == run]
+        if line.state in (FindingState.FIX_CLAIMED, FindingState.VERIFIED_FIXED):
+            made.add(line.id)
+        elif claims and claims[-1].word != "fixed":
+            failed[line.id] = ", ".join(filter(None, (claims[-1].word.replace("_", " "), claims[-1].note)))
+    return Fixes(frozenset(made), failed)
 
 
 def triage_of_run(ledger: Ledger, run: str) -> Walk | None:
     """Return what was decided in the triage of a run as a finished walk; None if nothing was."""
-    findings = [finding for finding in ledger if finding.decisions and finding.decisions[-1].run == run]
-    by_level = sorted(findings, key=lambda finding: (P_LEVEL[finding.severity], importance(finding)))
-    return decided_walk(ledger, by_level, run) if run and by_level else None
+    lines = [line for line in ledger.lines() if line.decisions and line.decisions[-1].run == run]
+    return decided_walk(ledger, sorted(lines, key=by_level), run) if run and lines else None
 
 
-def read_artifacts(directory: Path, findings: Iterable[Finding]) -> dict[str, tuple[RawFinding, ...]]:
+def read_artifacts(directory: Path, lines: Iterable[Line]) -> dict[str, tuple[Draft, ...]]:
     """Return the whole returns of the reviewers who reported some findings; unreadable ones are left out."""
-    found: dict[str, tuple[RawFinding, ...]] = {}
-    for name in dict.fromkeys(name for finding in findings for name in _reviewers(finding)):
+    found: dict[str, tuple[Draft, ...]] = {}
+    for name in dict.fromkeys(name for line in lines for name in line.reviewers):
         try:
             content = read_file(directory / f"{name}.json") if Path(name).name == name else None
         except (OSError, ValueError, NotAFile):  # the report counts what is missing
             continue
         if content is not None:
-            found[name] = FORMATS["review"].read(content, reviewer=name).findings
+            found[name] = FORMATS["review"].read(content, reviewer=name).drafts
     return found
 
 
-def _item(
-    finding: Finding,
+def walk_item(
+    line: Line,
     ledger: Ledger,
     trackers: TrackerStatus,
-    artifacts: Path | None,
-    returns: Mapping[str, tuple[RawFinding, ...]],
+    artifacts: Path | None = None,
+    returns: Mapping[str, tuple[Draft, ...]] | None = None,
 ) -> WalkItem:
-    """Return a finding with what it says, else what the first of its reviewers says whose return has it."""
-    reviewer, raw = next(_reported(finding, returns), ("", None))
-    impact = finding.impact or (raw.impact if raw else "")
-    shown = f"awf findings show {finding.number or finding.id}"
+    """Return a line of work with what its findings say, else what the first of its reviewers says in a whole return."""
+    members = (line.lead, *line.others)
+    draft = next(_returned(members, returns or {}), None)
+    impact = next((one.impact for one in members if one.impact), draft.impact if draft else "")
+    why = next((one.why_it_works for one in members if one.why_it_works), draft.why_it_works if draft else "")
+    pointer = f"{artifacts}/{draft.reviewer}.json → findings[].suggested_fix" if draft else ""
+    doubts = dict.fromkeys(id for one in members for id in one.may_be)
     return WalkItem(
-        finding,
-        recommend(finding, trackers),
+        line,
+        recommend(line, trackers),
         impact=impact,
-        why_it_works=finding.why_it_works or (raw.why_it_works if raw else ""),
-        pointer=f"{artifacts}/{reviewer}.json → findings[].suggested_fix" if raw else shown,
-        skip_reason=skip_reason(finding, impact),
-        unexplained_by=() if impact else _reviewers(finding),
-        same_as=tuple(other.number for id in finding.may_be if (other := ledger.find(id))),
-        members=tuple(ledger.members(finding.id)),
+        why_it_works=why,
+        pointer=pointer or f"awf findings show {line.number or line.id}",
+        skip_reason=skip_reason(line.lead, impact),
+        unexplained_by=() if impact else line.reviewers,
+        same_as=tuple(other.number for other in map(ledger.find, doubts) if other),
     )
 
 
-def _reviewers(finding: Finding) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(vote.reviewer for vote in finding.votes)) or finding.sources
+def _returned(members: Iterable[Finding], returns: Mapping[str, tuple[Draft, ...]]) -> Iterator[Draft]:
+    """Yield the members as their reviewers returned them."""
+    for finding in members:
+        yield from (draft for draft in returns.get(finding.reviewer, ()) if _is_same(finding, draft))
 
 
-def _reported(finding: Finding, returns: Mapping[str, tuple[RawFinding, ...]]) -> Iterator[tuple[str, RawFinding]]:
-    """A finding as its reviewers returned it: in the same file, at most three lines away, with the same title."""
-    here = finding.location
-    if here is None:
-        return
-    for name in _reviewers(finding):
-        titles = {norm_title(finding.title), *(norm_title(one.title) for one in finding.votes if one.reviewer == name)}
-        for raw in returns.get(name, ()):
-            there = raw.locations[0] if raw.locations else None
-            near = there and here.path == there.path and abs((here.start or 0) - (there.start or 0)) <= _NEAR
-            if near and norm_title(raw.title) in titles:
-                yield name, raw
-
-
-def run_fixer(
-    command: Sequence[str], root: Path, environ: Mapping[str, str], members: Members, findings: Sequence[Finding]
-) -> Fixes:
-    """Make fixes with one run of a program, which reads the findings and says what became of each.
-
-    Without a command nothing is fixed.
-    """
-    if not command:
-        return Fixes()
-    try:
-        done = run_program(
-            command,
-            env=environ,
-            cwd=root,
-            stdin=fixer_prompt(findings, members).encode(errors="replace"),
-            timeout=_FIXER_SECONDS,
-            inherit_stderr=True,
-        )
-    except OSError as error:
-        return read_fixes(findings, "", f"{command[0]}: {error.strerror}")
-    error_text = f"the fixer exited with code {done.returncode}" if done.returncode else ""
-    return read_fixes(findings, done.stdout.decode(errors="replace"), error_text)
-
-
-def fixer_prompt(findings: Sequence[Finding], members: Members) -> str:
-    """What a fixer is given: all findings at once, since one fix may affect another."""
-    return f"{TASK}\n\n{findings_section(findings, _MAX_PROMPT, members)}\n"
-
-
-def read_fixes(findings: Sequence[Finding], said: str, error: str = "") -> Fixes:
-    """What became of the fixes by a fixer's own words. What it does not mention has failed."""
-    ids = {finding.number: finding.id for finding in findings}
-    answers = tuple(one for one in read_answers(said) if one.number in ids)
-    failed = dict.fromkeys(ids.values(), error or "the fixer did not mention it")
-    for one in answers:
-        failed[ids[one.number]] = ", ".join(filter(None, (one.word.replace("_", " "), one.why)))
-    made = frozenset(ids[one.number] for one in answers if one.word == "fixed")
-    return Fixes(made, {id: reason for id, reason in failed.items() if id not in made}, answers)
-
-
-def fix_events(fixes: Fixes, ledger: Ledger, at: str, by: str = "fixer") -> Iterator[LedgerEvent]:
-    """Return the attempts and claims of a fixer, for the ledger."""
-    yield from fixer_events(fixes.answers, ledger, run="", round=1, by=by, at=at)
-    answered = {answer.number for answer in fixes.answers}
-    for id, reason in fixes.failed.items():
-        if ledger.findings[id].number not in answered:
-            attempt = FixAttempt(round=1, by=by, what=reason, outcome="not_fixed")
-            yield FixAttempted(at=at, id=id, attempt=attempt)
+def _is_same(finding: Finding, draft: Draft) -> bool:
+    """Return whether they are in the same file, at most three lines apart, with the same title."""
+    here, there = finding.location, draft.location
+    if here is None or there is None or here.path != there.path:
+        return False
+    near = abs((here.start or 0) - (there.start or 0)) <= _NEAR
+    return near and norm_title(finding.title) == norm_title(draft.title)

@@ -7,22 +7,24 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pipeline.engine.outcome import Outcome, Status, StatusSource, Usage
 from pipeline.engine.ports import AgentQuestion, HumanAnswer, Job, Mailbox, Waiting
 from pipeline.errors import AwfError
 from pipeline.findings.excerpts import read_excerpts
-from pipeline.findings.model import Actor, Decision, Finding, FindingId
-from pipeline.findings.plugin import ReviewKey
+from pipeline.findings.keys import ReviewKey
+from pipeline.findings.lines import Line
+from pipeline.findings.model import Actor, FindingId
+from pipeline.findings.places import follow_renames
 from pipeline.findings.review_options import review_options
 from pipeline.findings.trackers import TrackerChain, all_trackers
 from pipeline.findings.trackers.ticket import OpenTracker, TrackerContext
-from pipeline.findings.walk.machine import Action, Fixes, OptionKey, Reply, Route, Validation, Walk
-from pipeline.findings.walk.present import Question, one_line, parse_choice
 from pipeline.findings.walk.report import render_report, report_data
-from pipeline.findings.walk.session import Session, decision_events, is_settled, open_walk
-from pipeline.findings.walk.validation import VALIDATE, VALIDATED, Validate, validate_findings
+from pipeline.findings.walk.session import Session, decision_events, open_walk, respond
+from pipeline.findings.walk.state import Action, Choice, Route, Validation, Walk, is_settled
+from pipeline.findings.walk.validation import VALIDATE, VALIDATED, Validator, validate_lines
+from pipeline.handlers.questions import AutoApprove, Decided, RecordedAnswers, Responder, ResponderChain
 from pipeline.language.model import LlmStage, TriageStage
 from pipeline.redaction import redactor_of
 from pipeline.text import plural
@@ -35,98 +37,21 @@ DECIDED = "decided"  # the option of an answer that holds decisions
 
 
 def decisions_answer(
-    run_id: str, stage: str, visit: int, decisions: Mapping[FindingId, Decision], by: str, at: float
+    run_id: str, stage: str, visit: int, choices: Mapping[FindingId, Choice], by: str, at: float
 ) -> HumanAnswer:
     """Return what was decided elsewhere as an answer for the mailbox of a waiting run."""
-    actions = {id: decision.action for id, decision in decisions.items()}
+    actions = {id: choice.action for id, choice in choices.items()}
     return HumanAnswer(run_id, stage, visit, DECIDED, json.dumps(actions), by, at)
 
 
 def read_decisions(answer: HumanAnswer | None) -> dict[str, Action]:
-    """Return the decisions in an answer, by finding; empty if it has none. Raises AwfError if it cannot be read."""
+    """Return the decisions in an answer, by line of work; empty if it has none. Raises AwfError if it is malformed."""
     if answer is None or answer.option != DECIDED:
         return {}
     try:
         return {id: Action(action) for id, action in json.loads(answer.feedback).items()}
     except (ValueError, AttributeError) as error:
         raise AwfError(f"the decisions that {answer.by or 'someone'} left cannot be read: {error}") from None
-
-
-class Decider(Protocol):
-    """A person who may answer the questions of a triage, such as at the terminal."""
-
-    async def choose(self, question: Question) -> OptionKey | None:
-        """Return the chosen option, or None without an answer."""
-
-    def tell(self, line: str) -> None:
-        """Say what was done."""
-
-    def leave(self) -> None:
-        """Nothing more is asked."""
-
-
-@dataclass(slots=True)
-class RecordedAnswers:
-    """Answers that were written down beforehand: one for each question, in the order in which they are asked."""
-
-    words: Sequence[str]
-    given: int = 0
-
-    @property
-    def remaining(self) -> int:
-        """How many answers were not asked for."""
-        return len(self.words) - self.given
-
-    def next_answer(self, question: Question) -> OptionKey | None:
-        """Return the next answer, or None after the last. Raises AwfError if it is not one of the options."""
-        if not self.remaining:
-            return None
-        word = self.words[self.given]
-        self.given += 1
-        key = parse_choice(question.options, word)
-        if key is None:
-            asked = question.stem.split("\n", 1)[0]
-            message = f'answer {self.given}, "{one_line(word, 60)}", is not an answer to: {asked}'
-            raise AwfError(message, help=f"choose one of {', '.join(option.key for option in question.options)}")
-        return key
-
-
-@dataclass(slots=True)
-class Panel:
-    """Who decides at one visit: what was decided elsewhere, recorded answers, auto-approval, then people."""
-
-    decided: Mapping[str, Action]
-    recorded: RecordedAnswers
-    auto_approve: bool
-    people: Sequence[Decider]
-    source: StatusSource = StatusSource.DEFAULT  # of all decisions; with auto-approval they are not a person's
-
-    async def choose(self, question: Question) -> OptionKey | None:
-        """Return the first answer, or None if nobody has one."""
-        offered = {option.key for option in question.options}
-        key: OptionKey | None = self.decided.get(question.finding or "")
-        key = key if key in offered else self.recorded.next_answer(question)
-        if key is None and self.auto_approve:
-            self.source = StatusSource.OVERRIDE
-            return _approve(question)
-        for person in self.people:
-            key = key or await person.choose(question)
-        if key and self.source is StatusSource.DEFAULT:
-            self.source = StatusSource.HUMAN
-        return key
-
-    def tell(self, line: str) -> None:
-        """Report to the people what was done."""
-        for person in self.people:
-            person.tell(line)
-
-
-def _approve(question: Question) -> OptionKey:
-    """Accept all recommendations; no ticket is given up while a tracker is left."""
-    recommended = [option.key for option in question.options if option.recommended]
-    preferred = (Reply.REST, Reply.PROCEED, Reply.FALLBACK, *recommended)
-    offered = {option.key for option in question.options}
-    return next(key for key in preferred if key in offered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +61,7 @@ class TriageHandler:
     findings: "RunFindings"
     environ: Mapping[str, str]
     trackers: Callable[[], Mapping[str, OpenTracker]]  # of plugins
-    people: Sequence[Decider]
+    people: Sequence[Responder]
     mailbox: Mailbox | None = None  # with what people decide elsewhere
 
     async def run(self, job: Job) -> Outcome | Waiting:
@@ -148,42 +73,47 @@ class TriageHandler:
             return Outcome(status=Status.ERROR, reason=f"{error.message}{help}")
 
     async def _triage(self, job: Job) -> Outcome | Waiting:
-        given = (job.state.options.get("answers") or {}).get(job.stage.id, ())
-        recorded = RecordedAnswers(answers_for_visit(given, job.visit))
-        left = self.mailbox.answer(job.run_id, job.stage.id, job.visit) if self.mailbox else None
-        decided = read_decisions(left)
         stage = job.stage
         assert isinstance(stage, TriageStage)  # noqa: S101 - the stage of this handler
+        given = (job.state.options.get("answers") or {}).get(stage.id, ())
+        recorded = RecordedAnswers(answers_for_visit(given, job.visit))
+        left = self.mailbox.answer(job.run_id, stage.id, job.visit) if self.mailbox else None
+        decided = read_decisions(left)
         approves = stage.route == "must" or bool(job.state.options.get("auto_approve"))
-        panel = Panel(decided, recorded, approves, self.people)
+        answering: list[Responder] = [Decided(decided), recorded]
+        answering += [AutoApprove()] if approves else self.people
+        panel = ResponderChain(answering)
         context = TrackerContext(job.directory, job.store, self.environ)
         chain = TrackerChain(context, stage.tracker or "", all_trackers(self.trackers()))
-        walk = open_walk(
-            self.findings.ledger(),
+        route = None if stage.route == "ask" else Route(stage.route)
+        route = Route.EACH if decided else route
+        ledger = self.findings.ledger()
+        begun = open_walk(
+            ledger,
             chain,
-            route=Route.EACH if decided else None if stage.route == "ask" else Route(stage.route),
-            wanted=lambda finding: finding.id in decided if decided else not is_settled(finding, job.run_id),
+            route=route,
+            wanted=lambda line: line.id in decided if decided else not is_settled(line, job.run_id),
+            follow=lambda lines: follow_renames(lines, ledger, job.directory, self.environ),
             advisory=stage.advisory,
             validates=stage.validation,
             # Who answers beforehand cannot know a tracker's name.
-            confirms=not (decided or recorded.words or panel.auto_approve),
+            confirms=not (decided or recorded.words or approves),
         )
         excerpts = partial(read_excerpts, root=job.directory, redactor=redactor_of(self.environ))
-        session = Session(walk, panel.tell, chain, fixer=lambda _findings: Fixes(), excerpts=excerpts)
+        session = Session(begun, route, chain, panel.tell, excerpts=excerpts)
         validator = JobValidator(job, stage.validator)
-        if not await _decide(session, panel, validator.validate):
+        await decide(session, panel, validator.validate)
+        done = session.outcome
+        if done is None:
             return Waiting()
-        walk = session.walk
-        by = Actor.ORCHESTRATOR if panel.source is StatusSource.OVERRIDE else Actor.USER
-        self.findings.hold(job.stage.id, job.visit, lambda at: decision_events(walk, at, str(by), job.run_id))
-        reports = job.context.list_at(ReviewKey.REPORTS)
-        settled = [finding for finding in walk.ledger if is_settled(finding, job.run_id)]
-        asked = {finding.failing_stage for finding in (*settled, *(item.finding for item in walk.items))}
-        prose = sum(
-            not (isinstance(report, dict) and (report.get("findingIds") or report.get("stageId") in asked))
-            for report in reports
+        overridden = StatusSource.OVERRIDE in session.sources
+        by = Actor.ORCHESTRATOR if overridden else Actor.USER
+        who = stage.id if overridden else "user"
+        self.findings.hold(
+            stage.id, job.visit, lambda at: list(decision_events(done, at, who=who, by=by, run=job.run_id))
         )
-        outcome = _outcome(walk, panel.source, unused=recorded.remaining, prose=prose)
+        source = StatusSource.OVERRIDE if overridden else next(iter(session.sources), StatusSource.DEFAULT)
+        outcome = _outcome(done, source, unused=recorded.remaining, prose=_in_prose(done, job))
         return outcome.model_copy(update={"usage": validator.usage, "notes": (*outcome.notes, *validator.problems)})
 
 
@@ -196,11 +126,11 @@ class JobValidator:
     usage: Usage | None = None
     problems: dict[str, None] = field(default_factory=dict)  # why an agent gave no answer, each once
 
-    async def validate(self, findings: Sequence[Finding]) -> Mapping[FindingId, Validation]:
-        """Ask about each finding."""
-        return await validate_findings(findings, review_options(self.job.state).base, self._ask)
+    async def validate(self, lines: Sequence[Line]) -> Mapping[FindingId, Validation]:
+        """Ask about each line of work."""
+        return await validate_lines(lines, review_options(self.job.state).base, self._ask)
 
-    async def _ask(self, number: int, _finding: Finding, text: str) -> str:
+    async def _ask(self, number: int, _line: Line, text: str) -> str:
         question = AgentQuestion(self.agent, VALIDATE, number, text, VALIDATED)
         outcome = await self.job.ask_agent(self.job, question)
         if outcome.usage:
@@ -211,38 +141,34 @@ class JobValidator:
         return outcome.response
 
 
-async def _decide(session: Session, panel: Panel, validate: Validate) -> bool:
-    """Put every question to the panel; False if nobody answers one."""
-    decided = False
+async def decide(session: Session, responder: Responder, validate: Validator) -> None:
+    """Put every question to the responder. If nobody answers one, the session has no outcome."""
+    session.advance()
     try:
-        while not decided:
-            if question := session.advance():
-                key = await panel.choose(question)
-                if key is None:
-                    break
-                session.answer(key)
-            elif findings := session.to_validate:
-                panel.tell(f"Checking {plural(len(findings), 'finding')} against the code...")
-                session.record_validations(await validate(findings))
-            else:
-                decided = True
+        while session.waiting:
+            result = await respond(session.waiting, responder, validate)
+            if result is None:
+                break
+            session.send(result)
     finally:
-        if not decided:
-            _tell_discarded(session, panel)
-        for person in panel.people:
-            person.leave()
-    return decided
+        for line in session.discarded():
+            responder.tell(line)
+        responder.leave()
 
 
-def _tell_discarded(session: Session, panel: Panel) -> None:
-    panel.tell("Stopped: every decision is discarded, and nothing was recorded.")
-    if session.tickets:
-        panel.tell("\n  ".join(["Tickets that were filed stay:", *session.tickets]))
+def _in_prose(done: Walk, job: Job) -> int:
+    """Count the reports that have no findings to decide on."""
+    settled = [line for line in done.ledger.lines() if is_settled(line, job.run_id)]
+    lines = [*settled, *(item.line for item in done.items)]
+    asked = {finding.failing_stage for line in lines for finding in line.members}
+    reports = [one for one in job.context.list_at(ReviewKey.REPORTS) if isinstance(one, dict)]
+    found = [one for one in reports if one.get("findingIds") or one.get("stageId") in asked]
+    return len(job.context.list_at(ReviewKey.REPORTS)) - len(found)
 
 
 def _outcome(walk: Walk, source: StatusSource, *, unused: int, prose: int) -> Outcome:
     """Return the outcome of a walk. Reports in prose cannot be walked through: they go to the fix, not to the exit."""
-    ids = [str(finding.id) for finding in walk.accepted]
+    ids = [str(finding.id) for line in walk.accepted for finding in line.open_members]
     notes = [f"{plural(unused, 'answer')} left over: fewer questions were asked"] if unused else []
     in_prose = f"{plural(prose, 'report')} without findings to decide on; fixed like any other"
     return Outcome(

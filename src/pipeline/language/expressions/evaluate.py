@@ -17,6 +17,7 @@ from pipeline.language.expressions.parse import (
     Tree,
 )
 from pipeline.language.source import Span
+from pipeline.text import one_line, quote_value
 
 
 class Scope(Protocol):
@@ -127,31 +128,21 @@ def observed_values(expression: Expression, scope: Scope) -> tuple[str, ...]:
     """Each function call of a condition with its value, such as `findings() = 2`; each short and on one line."""
     calls = {str(call): call for call in expression.calls()}
     return tuple(
-        f"{_one_line(text)} = {_format_value(_call(call, scope), call.function)}" for text, call in calls.items()
+        f"{one_line(text, _MAX_SHOWN)} = {_format_value(_call(call, scope), call.function)}"
+        for text, call in calls.items()
     )
 
 
 def _format_value(value: object, function: Function) -> str:
     match value:
         case str() if function in (Function.OUTCOME, Function.VERDICT):
-            return _one_line(value)
+            return one_line(value, _MAX_SHOWN)
         case str():
-            return f'"{_one_line(value)}"'
-        case None:
-            return "null"
-        case bool():
-            return str(value).lower()
+            return f'"{one_line(value, _MAX_SHOWN)}"'
         case int() if abs(value) >= _MAX_PRINTED:
             return "a very large number"
         case list():
             return f"a list of {len(value)}"
         case dict():
             return "an object"
-    return str(value)
-
-
-def _one_line(text: str) -> str:
-    """The text on one line, shortened, with only printable characters."""
-    line = " ".join(text[: 4 * _MAX_SHOWN].split())
-    printable = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
-    return printable if len(printable) <= _MAX_SHOWN else printable[: _MAX_SHOWN - 1] + "…"
+    return quote_value(value)

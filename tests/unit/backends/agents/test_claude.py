@@ -135,7 +135,7 @@ def test_events_are_shown() -> None:
     assert events_of(Claude(), run) == [
         AgentEvent("text", "one\ntwo"),
         AgentEvent("tool_start", "Task"),
-        AgentEvent("tool_start", f"Write: {'x' * 120}…"),
+        AgentEvent("tool_start", f"Write: {'x' * 119}…"),
         AgentEvent("warning", "may not write"),
         AgentEvent("tool_end", "Task: failed"),
         AgentEvent("tool_end", "a tool"),

@@ -129,7 +129,7 @@ def test_a_reconnection_is_a_retry() -> None:
         ({"kind": "command_execution", "command": "/bin/sh -c true"}, "shell: true"),
         ({"kind": "command_execution", "command": "ls -c 'a"}, "shell: ls -c 'a"),
         ({"kind": "command_execution", "command": "git status -s"}, "shell: git status -s"),
-        ({"kind": "command_execution", "command": "x" * 200}, f"shell: {'x' * 120}…"),
+        ({"kind": "command_execution", "command": "x" * 200}, f"shell: {'x' * 119}…"),
         ({"kind": "file_change", "changes": [{"path": "a.py"}, {"path": "b.py"}, None, {}]}, "edit: a.py, b.py"),
         ({"kind": "mcp_tool_call", "server": "docs", "tool": "find"}, "docs: find"),
         ({"kind": "web_search", "query": ""}, "web search"),

@@ -10,7 +10,7 @@ from tests.unit.findings.strategies import findings, ledgers, plain
 
 from pipeline.findings.formats import FORMATS
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, FindingState, Gate, GateDecision
+from pipeline.findings.model import Finding, FindingState, Gate
 
 
 def write(findings: Iterable[Finding]) -> str:
@@ -22,18 +22,17 @@ COMMAND = re.compile(r"::(error|warning|notice) ((?:\w+=[^:,\r\n]*)(?:,\w+=[^:,\
 
 def test_a_finding_that_gates_is_an_error_at_its_lines() -> None:
     """Everything is in one command: level, place, title, and what to do."""
-    assert write([plain(impact="Clients pay too much.", fix="Round once.")]) == (
+    assert write([plain(impact="Clients pay too much.", fix="Round once.", number=7)]) == (
         "::error file=src/a.py,line=3,endLine=5,title=high%3A Totals are wrong"
-        "::Clients pay too much.%0AFix: Round once.%0A(fnd_1)\n"
+        "::Clients pay too much.%0AFix: Round once.%0A(#7, correctness)\n"
     )
 
 
 def test_the_level_follows_the_gate_and_then_the_severity() -> None:
     """`must` is an error, `suggest` a warning, and what is only to be known a notice."""
-    suggest = GateDecision(value=Gate.SUGGEST)
     levels = [
         write([plain(gate=gate, severity=severity)]).split()[0]
-        for gate, severity in ((GateDecision(value=Gate.MUST), "info"), (suggest, "critical"), (suggest, "info"))
+        for gate, severity in ((Gate.MUST, "info"), (Gate.SUGGEST, "critical"), (Gate.SUGGEST, "info"))
     ]
     assert levels == ["::error", "::warning", "::notice"]
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.unit.findings.drafts import readable, unreadable
 
 from pipeline.findings.formats import FORMATS
 from pipeline.findings.model import Category, ReportStatus, Severity
@@ -30,8 +31,8 @@ def case(problem: str = "", told: str = "name='t' classname='c'") -> str:
 def test_the_failures_and_the_error_of_a_real_run_are_findings(name: str) -> None:
     """Three failures and an error; what passed, was skipped or was expected to fail is none."""
     found = read((SAMPLES / name).read_bytes())
-    assert (found.reviewer, found.status, found.inputs, len(found.findings)) == ("junit", ReportStatus.RETURNED, 4, 4)
-    first, *_, last = found.findings
+    assert (found.reviewer, found.status, len(found.drafts)) == ("junit", ReportStatus.RETURNED, 4)
+    first, *_, last = readable(found)
     assert first.title.startswith("test_total_without_discount: TypeError: ")
     assert [(place.path, place.start) for place in first.locations] == [
         ("src/orders.py", 10),
@@ -46,12 +47,12 @@ def test_the_failures_and_the_error_of_a_real_run_are_findings(name: str) -> Non
 def test_a_linters_report_has_the_linters_rules_and_places() -> None:
     """A file of tests that are lints: the suite is the file, the test is the rule."""
     found = read((SAMPLES / "ruff.junit.xml").read_bytes(), root="/srv/shop", reviewer="lint")
-    assert (found.reviewer, len(found.findings)) == ("lint", 21)
-    place = found.findings[1].locations[0]
+    assert (found.reviewer, len(readable(found))) == ("lint", 21)
+    place = readable(found)[1].locations[0]
     assert (place.path, place.start) == ("src/odd dir/ünï code.py", 1)
-    security = [raw for raw in found.findings if raw.category is Category.SECURITY]
+    security = [raw for raw in readable(found) if raw.category is Category.SECURITY]
     assert len(security) == 12
-    assert [raw.tool_ids for raw in found.findings if "F401" in raw.title] == [
+    assert [raw.tool_ids for raw in readable(found) if "F401" in raw.title] == [
         {},
         {},
         {"junit": "/srv/shop/src/orders::org.ruff.F401"},
@@ -68,7 +69,7 @@ def test_clean_needs_a_test_that_ran() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "findings", "unreadable"),
+    ("data", "findings", "lost"),
     [
         (suite(case(), told="failures='2' errors='1'"), 0, 1),
         (suite(case("<failure message='m'/>"), told="failures='5'"), 1, 1),
@@ -87,24 +88,24 @@ def test_clean_needs_a_test_that_ran() -> None:
         ),
     ],
 )
-def test_what_a_report_counts_and_does_not_show_is_unreadable(data: bytes, findings: int, unreadable: int) -> None:
+def test_what_a_report_counts_and_does_not_show_is_unreadable(data: bytes, findings: int, lost: int) -> None:
     """0-12: the failures that are shown stay, and each contradiction is an item of its own."""
     found = read(data)
-    assert (len(found.findings), len(found.unreadable)) == (findings, unreadable)
-    assert found.status is (ReportStatus.RETURNED if findings or unreadable else ReportStatus.EMPTY)
+    assert (len(readable(found)), len(unreadable(found))) == (findings, lost)
+    assert found.status is (ReportStatus.RETURNED if findings or lost else ReportStatus.EMPTY)
 
 
 @pytest.mark.parametrize("data", [BOMB, OUTSIDE, BOMB.decode().encode("utf-16")])
 def test_declarations_are_refused_before_anything_is_made_of_them(data: bytes) -> None:
     """A bomb of entities, and one that reads a file, in any encoding."""
     found = read(data)
-    assert (found.status, found.inputs) == (ReportStatus.MALFORMED, 0)
+    assert (found.status, len(found.drafts)) == (ReportStatus.MALFORMED, 0)
 
 
 def test_a_page_quoted_in_a_failure_is_only_text() -> None:
     """`<!DOCTYPE` in a quotation declares nothing."""
     found = read(suite(case("<failure message='m'><![CDATA[<!DOCTYPE html><!ENTITY x 'y'>]]></failure>")))
-    assert found.findings[0].evidence[0].raw == "<!DOCTYPE html><!ENTITY x 'y'>"
+    assert readable(found)[0].evidence[0].raw == "<!DOCTYPE html><!ENTITY x 'y'>"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +124,7 @@ def test_a_page_quoted_in_a_failure_is_only_text() -> None:
 def test_what_cannot_be_read_to_its_end_is_malformed(data: bytes) -> None:
     """A report that was cut off is never read as fewer failures."""
     found = read(data)
-    assert (found.status, found.inputs, bool(found.problem)) == (ReportStatus.MALFORMED, 0, True)
+    assert (found.status, len(found.drafts), bool(found.problem)) == (ReportStatus.MALFORMED, 0, True)
 
 
 def test_nested_suites_and_several_problems_of_a_test() -> None:
@@ -131,8 +132,8 @@ def test_nested_suites_and_several_problems_of_a_test() -> None:
     both = case("<failure message='a'/><error type='b'/>")
     inner = f"<testsuite name='in'>{both}</testsuite>"
     found = read(suite(inner, "<error message='no setup'/>"))
-    assert [raw.title for raw in found.findings] == ["t: a", "t: b", "s: no setup"]
-    assert [raw.input_id for raw in found.findings] == ["junit#1", "junit#2", "junit#3"]
+    assert [raw.title for raw in readable(found)] == ["t: a", "t: b", "s: no setup"]
+    assert [raw.input_id for raw in readable(found)] == ["junit#1", "junit#2", "junit#3"]
 
 
 @pytest.mark.parametrize(
@@ -148,17 +149,17 @@ def test_nested_suites_and_several_problems_of_a_test() -> None:
 def test_places_come_from_tracebacks_of_several_languages(text: str, places: list[tuple[str, int]]) -> None:
     """Only what lies in the repository, innermost first."""
     found = read(suite(case(f"<failure message='m'><![CDATA[{text}]]></failure>")), root="/srv/shop")
-    assert [(place.path, place.start) for place in found.findings[0].locations] == places
+    assert [(place.path, place.start) for place in readable(found)[0].locations] == places
 
 
 def test_the_attributes_give_the_location_without_a_traceback() -> None:
     """`file` and `line` of the test."""
     told = "name='t' file='/srv/shop/tests/t.py' line='5'"
     found = read(suite(case("<failure message='m'/>", told)), root="/srv/shop")
-    assert [(place.path, place.start) for place in found.findings[0].locations] == [("tests/t.py", 5)]
+    assert [(place.path, place.start) for place in readable(found)[0].locations] == [("tests/t.py", 5)]
 
 
 def test_a_failure_without_a_text_is_unreadable() -> None:
     """It would have no title."""
     found = read(suite(case("<failure/>", "time='1'")))
-    assert (found.status, len(found.findings), found.unreadable[0].input_id) == (ReportStatus.RETURNED, 0, "junit#1")
+    assert (found.status, len(readable(found)), unreadable(found)[0].input_id) == (ReportStatus.RETURNED, 0, "junit#1")

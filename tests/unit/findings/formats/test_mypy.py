@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests.unit.findings.drafts import readable, unreadable
 
 from pipeline.findings.formats import FORMATS
 from pipeline.findings.model import Category, ReportStatus, Severity
@@ -16,14 +17,14 @@ read = FORMATS["mypy"].read
 def test_text_and_json_give_the_same_findings(data: bytes) -> None:
     """Six errors with their hints, in either shape, or in JSON with the summary after it."""
     found = read(data)
-    assert (found.reviewer, found.status, found.inputs, len(found.findings)) == ("mypy", ReportStatus.RETURNED, 6, 6)
-    places = [(finding.locations[0].path, finding.locations[0].start) for finding in found.findings]
+    assert (found.reviewer, found.status, len(found.drafts)) == ("mypy", ReportStatus.RETURNED, 6)
+    places = [(finding.locations[0].path, finding.locations[0].start) for finding in readable(found)]
     assert places == [("src/names.py", 6)] * 2 + [("src/orders.py", line) for line in (10, 10, 13, 25)]
-    assert found.findings[5].title.endswith('(got "float", expected "str")')
-    assert found.findings[3].impact
-    assert found.findings[5].ext == {"mypy": {"code": "return-value"}}
-    assert {(finding.category, finding.severity) for finding in found.findings} == {(Category.BUG, Severity.HIGH)}
-    assert [finding.input_id for finding in found.findings] == [f"mypy#{number}" for number in range(1, 7)]
+    assert readable(found)[5].title.endswith('(got "float", expected "str")')
+    assert readable(found)[3].impact
+    assert readable(found)[5].ext == {"mypy": {"code": "return-value"}}
+    assert {(finding.category, finding.severity) for finding in readable(found)} == {(Category.BUG, Severity.HIGH)}
+    assert [finding.input_id for finding in readable(found)] == [f"mypy#{number}" for number in range(1, 7)]
 
 
 def test_success_is_clean_and_empty_output_is_not() -> None:
@@ -49,7 +50,7 @@ def test_success_is_clean_and_empty_output_is_not() -> None:
 def test_output_that_contradicts_itself_or_was_cut_off_is_malformed(data: bytes) -> None:
     """Wherever mypy counts errors, all of them must be listed; pretty output is refused as a whole."""
     found = read(data)
-    assert (found.status, found.inputs) == (ReportStatus.MALFORMED, 0)
+    assert (found.status, len(found.drafts)) == (ReportStatus.MALFORMED, 0)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +68,8 @@ def test_output_that_contradicts_itself_or_was_cut_off_is_malformed(data: bytes)
 def test_a_line_that_is_not_a_message_is_unreadable(line: str) -> None:
     """Nothing in the output is dropped."""
     found = read(f"src/a.py:3: error: Bad  [misc]\n{line}\n".encode())
-    assert [finding.title for finding in found.findings] == ["Bad"]
-    assert [item.input_id for item in found.unreadable] == ["mypy#2"]
+    assert [finding.title for finding in readable(found)] == ["Bad"]
+    assert [item.input_id for item in unreadable(found)] == ["mypy#2"]
 
 
 def test_a_note_is_information_unless_it_belongs_to_an_error() -> None:
@@ -77,13 +78,13 @@ def test_a_note_is_information_unless_it_belongs_to_an_error() -> None:
         b'a.py:1: error: Bad  [misc]\na.py:1: note: Because\nb.py:7: note: "f" defined here\n'
         b'a.py:9: note: Revealed type is "int"\nb.py: error: No module\n'
     )
-    assert [finding.severity for finding in found.findings] == [Severity.HIGH, Severity.INFO, Severity.HIGH]
-    assert found.findings[0].impact == 'Because\n"f" defined here'
-    assert found.findings[2].locations[0].start is None
+    assert [finding.severity for finding in readable(found)] == [Severity.HIGH, Severity.INFO, Severity.HIGH]
+    assert readable(found)[0].impact == 'Because\n"f" defined here'
+    assert readable(found)[2].locations[0].start is None
 
 
 def test_paths_are_made_relative_to_the_root() -> None:
     """An absolute path below the root loses the root; another is kept, and refused on ingest."""
     found = read(b"/srv/shop/a.py:1: error: Bad\n/etc/b.py:1: error: Bad\n", root="/srv/shop", reviewer="types")
-    assert [finding.locations[0].path for finding in found.findings] == ["a.py", "/etc/b.py"]
-    assert found.findings[0].reviewer == "types"
+    assert [finding.locations[0].path for finding in readable(found)] == ["a.py", "/etc/b.py"]
+    assert readable(found)[0].reviewer == "types"

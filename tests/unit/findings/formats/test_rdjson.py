@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from tests.unit.findings.drafts import readable, unreadable
 from tests.unit.findings.strategies import ledgers, plain
 
 from pipeline.findings.formats import FORMATS
@@ -33,13 +34,13 @@ def of(*items: object, **told: object) -> bytes:
 def test_ruffs_diagnostics_are_all_read() -> None:
     """21 diagnostics with their places, rules and suggestions; the severity is that of the whole."""
     found = read(SAMPLE, root="/srv/shop")
-    assert (found.reviewer, found.status, len(found.findings), found.inputs) == ("ruff", ReportStatus.RETURNED, 21, 21)
-    second = found.findings[1]
+    assert (found.reviewer, found.status, len(found.drafts)) == ("ruff", ReportStatus.RETURNED, 21)
+    second = readable(found)[1]
     assert (second.locations[0].path, second.locations[0].start) == ("src/odd dir/ünï code.py", 1)
     assert second.fix == "Replace with: import os\nimport sys"
-    assert found.findings[2].fix == "Remove it."
-    assert {raw.severity for raw in found.findings} == {Severity.MEDIUM}
-    assert [raw.category for raw in found.findings].count(Category.SECURITY) == 12
+    assert readable(found)[2].fix == "Remove it."
+    assert {raw.severity for raw in readable(found)} == {Severity.MEDIUM}
+    assert [raw.category for raw in readable(found)].count(Category.SECURITY) == 12
     assert second.ext["rdjson"]["code"]["value"] == "E401"
 
 
@@ -47,8 +48,8 @@ def test_one_diagnostic_on_each_line_is_the_same() -> None:
     """Both shapes, rdjsonl and rdjson, hold the same diagnostics, one line or many."""
     items = json.loads(SAMPLE)["diagnostics"]
     lines = "".join(json.dumps(item) + "\n" for item in items).encode()
-    assert [raw.title for raw in read(lines).findings] == [raw.title for raw in read(SAMPLE).findings]
-    assert len(read(json.dumps(items[0]).encode()).findings) == 1
+    assert [raw.title for raw in readable(read(lines))] == [raw.title for raw in readable(read(SAMPLE))]
+    assert len(readable(read(json.dumps(items[0]).encode()))) == 1
 
 
 @pytest.mark.parametrize(
@@ -64,20 +65,20 @@ def test_one_diagnostic_on_each_line_is_the_same() -> None:
 )
 def test_severities(value: Any, severity: str) -> None:
     """A word or its number; what is not said is in the middle."""
-    assert read(of({**GOOD, "severity": value})).findings[0].severity == severity
-    assert read(of(GOOD, severity=value)).findings[0].severity == severity
+    assert readable(read(of({**GOOD, "severity": value})))[0].severity == severity
+    assert readable(read(of(GOOD, severity=value)))[0].severity == severity
 
 
 def test_an_end_before_the_first_column_is_on_the_line_above() -> None:
     """A range up to the beginning of line 5 does not touch line 5."""
     place = {"path": "a.py", "range": {"start": {"line": 3, "column": 1}, "end": {"line": 5, "column": 1}}}
-    assert read(of({"message": "m", "location": place})).findings[0].locations[0].end == 4
+    assert readable(read(of({"message": "m", "location": place})))[0].locations[0].end == 4
 
 
 def test_related_places_are_evidence() -> None:
     """What a diagnostic points at besides is kept with its words."""
     found = read(of({**GOOD, "related_locations": [{"message": "declared", "location": GOOD["location"]}]}))
-    assert (found.findings[0].evidence[0].raw, found.findings[0].evidence[0].start) == ("declared", 3)
+    assert (readable(found)[0].evidence[0].raw, readable(found)[0].evidence[0].start) == ("declared", 3)
 
 
 @pytest.mark.parametrize(
@@ -97,8 +98,8 @@ def test_related_places_are_evidence() -> None:
 def test_one_bad_diagnostic_is_unreadable_and_the_others_stay(item: Any, reason: str) -> None:
     """An item that cannot be read is kept as such, with the reason."""
     found = read(of(GOOD, item))
-    assert [raw.title for raw in found.findings] == ["good"]
-    assert (found.unreadable[0].input_id, reason in found.unreadable[0].reason) == ("rdjson#2", True)
+    assert [raw.title for raw in readable(found)] == ["good"]
+    assert (unreadable(found)[0].input_id, reason in unreadable(found)[0].unreadable) == ("rdjson#2", True)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_one_bad_diagnostic_is_unreadable_and_the_others_stay(item: Any, reason:
 def test_what_cannot_be_read_to_its_end_is_malformed(data: bytes) -> None:
     """A broken line, a duplicate key, no diagnostics at all: never fewer findings."""
     found = read(data)
-    assert (found.status, found.inputs, bool(found.problem)) == (ReportStatus.MALFORMED, 0, True)
+    assert (found.status, len(found.drafts), bool(found.problem)) == (ReportStatus.MALFORMED, 0, True)
 
 
 def test_no_diagnostics_is_clean() -> None:
@@ -136,8 +137,7 @@ def test_what_is_written_can_be_read(found: list[Finding]) -> None:
     assert text.endswith("}\n")
     shown = [item for item in found if not item.state.dismissed and item.state is not FindingState.VERIFIED_FIXED]
     back = read(text.encode())
-    assert (len(back.findings), back.unreadable) == (len(shown), ())
-    for item, raw in zip(shown, back.findings, strict=True):
+    for item, raw in zip(shown, readable(back), strict=True):
         assert RDJSON_SEVERITY[raw.severity] == RDJSON_SEVERITY[item.severity]
         place = replace(item.location, symbol="") if item.location else None
         assert raw.locations == ((place,) if place else ())
@@ -145,14 +145,13 @@ def test_what_is_written_can_be_read(found: list[Finding]) -> None:
 
 def test_a_suggestion_round_trips_and_a_fix_in_prose_is_part_of_the_message() -> None:
     """Only what can be put somewhere is a suggestion: reviewers would apply the words."""
-    raw = read(SAMPLE, root="/srv/shop").findings[1]
+    raw = readable(read(SAMPLE, root="/srv/shop"))[1]
     item = plain(ext=dict(raw.ext))
     out = json.loads(write([item]))["diagnostics"][0]
     assert out["suggestions"][0]["text"] == "import os\nimport sys"
     assert out["code"] == {"value": "E401"}
-    worded = json.loads(write([plain(ext={"rdjson": {"suggestions": "no list"}}, fix="Think again.")]))["diagnostics"][
-        0
-    ]
+    other = plain(ext={"rdjson": {"suggestions": "no list"}}, fix="Think again.", number=7, reviewer="security")
+    (worded,) = json.loads(write([other]))["diagnostics"]
     assert "suggestions" not in worded
-    assert worded["message"].endswith("Fix: Think again.")
-    assert worded["code"] == {"value": "bug"}
+    assert worded["message"].endswith("Fix: Think again.\n\n(#7)")
+    assert (worded["code"], worded["source"]) == ({"value": "bug"}, {"name": "security"})

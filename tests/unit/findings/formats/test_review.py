@@ -9,20 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
+from tests.unit.findings.drafts import readable, unreadable
 from tests.unit.findings.strategies import ledgers
 
 from pipeline.findings.formats import FORMATS, review
+from pipeline.findings.formats.review_item import parse_evidence
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import (
-    Answer,
-    AutofixClass,
-    Evidence,
-    Finding,
-    RawFinding,
-    ReportStatus,
-    ReviewerReport,
-    Severity,
-)
+from pipeline.findings.model import AutofixClass, Draft, Evidence, Finding, Report, ReportStatus, Said, Severity
 
 ITEM: dict[str, Any] = {
     "title": "Path traversal in loadUserFromCache",
@@ -49,7 +42,7 @@ def returned(*items: Any, **top: Any) -> dict[str, Any]:
     return {"reviewer": "security", "findings": list(items), "residual_risks": [], "testing_gaps": [], **top}
 
 
-def decoded(document: Any, **options: str) -> ReviewerReport:
+def decoded(document: Any, **options: str) -> Report:
     return read(json.dumps(document).encode(), **options)
 
 
@@ -57,9 +50,9 @@ def written(*found: Finding) -> dict[str, Any]:
     return json.loads(FORMATS["review"].write(found, Ledger()))  # type: ignore[no-any-return]
 
 
-def only(document: Any) -> RawFinding:
-    (raw,) = decoded(document).findings
-    return raw
+def only(document: Any) -> Draft:
+    (draft,) = readable(decoded(document))
+    return draft
 
 
 def test_a_whole_item_is_a_raw_finding() -> None:
@@ -96,7 +89,7 @@ def test_the_compact_form_is_a_review() -> None:
     """003-18: reason and evidence may be left out."""
     result = decoded(returned(COMPACT))
     assert result.status is ReportStatus.RETURNED
-    assert (result.findings[0].impact, result.findings[0].evidence) == ("", ())
+    assert (readable(result)[0].impact, readable(result)[0].evidence) == ("", ())
 
 
 @pytest.mark.parametrize("key", ["reviewer", "residual_risks", "testing_gaps"])
@@ -105,7 +98,7 @@ def test_a_return_may_leave_out_all_but_its_findings(key: str) -> None:
     document = returned(ITEM)
     del document[key]
     result = decoded(document, reviewer="asked")
-    assert (result.status, result.inputs, result.reviewer) == (ReportStatus.RETURNED, 1, "asked")
+    assert (result.status, len(result.drafts), result.reviewer) == (ReportStatus.RETURNED, 1, "asked")
 
 
 @pytest.mark.parametrize("value", [{}, "none", None, 7])
@@ -133,7 +126,7 @@ def test_findings_that_are_not_a_list_make_a_return_malformed(value: Any) -> Non
 def test_ambiguous_json_is_malformed(data: bytes) -> None:
     """003-01: duplicate keys, non-JSON numbers and truncated text are never repaired; silence is not a review."""
     result = read(data, reviewer="a")
-    assert (result.status, result.inputs) == (ReportStatus.MALFORMED, 0)
+    assert (result.status, len(result.drafts)) == (ReportStatus.MALFORMED, 0)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +134,10 @@ def test_ambiguous_json_is_malformed(data: bytes) -> None:
     [
         ("title", "x" * 101, "title", "x" * 101),
         *(("severity", word, "severity", "critical") for word in ("P0", "critical", "Blocker", "p0")),
+        *(("severity", word, "severity", "critical") for word in ("CVSS 9.8", "Sev-0", "kritisch", "严重", "P0/P1")),
         *(("severity", word, "severity", "high") for word in ("High", "major", "P4", None, 1)),
+        *(("severity", word, "severity_text", word) for word in ("P4", "sehr wichtig")),
+        ("severity", "P1", "severity_text", ""),
         *(("severity", word, "severity", "medium") for word in ("medium", "MODERATE")),
         *(("severity", word, "severity", "low") for word in ("minor", "low")),
         ("severity", "info", "severity", "info"),
@@ -149,7 +145,10 @@ def test_ambiguous_json_is_malformed(data: bytes) -> None:
         *(("line", given, "place", ("src/cache.py", 36, 38)) for given in ("36-38", [36, 38], "36–38")),
         *(("line", given, "place", ("src/cache.py", None, None)) for given in (0, None, "somewhere", True)),
         ("file", "src/cache.py:40", "place", ("src/cache.py", 36, None)),
-        *(("confidence", given, "sure", 75) for given in (0.9, "high", 80, 75.0, "75", "80%", None, True, "sure")),
+        *(
+            ("confidence", given, "sure", 75)
+            for given in (0.9, "high", 80, 75.0, "75", "80%", "8/10", None, True, "sure")
+        ),
         *(("confidence", given, "sure", 50) for given in (0.5, "medium", 74, "0.74")),
         *(("confidence", given, "sure", 100) for given in (1.0, 100, "certain")),
         ("autofix_class", "auto", "autofix_class", "manual"),
@@ -207,15 +206,15 @@ def test_what_was_changed_is_noted(key: str, value: Any) -> None:
 def test_an_item_that_says_too_little_is_unreadable(item: dict[str, Any]) -> None:
     """0-11: the minimum is a title and a place or a reason; the others of the return stay."""
     result = decoded(returned(ITEM, item, ITEM))
-    assert [raw.input_id for raw in result.findings] == ["security#1", "security#3"]
-    assert [lost.input_id for lost in result.unreadable] == ["security#2"]
+    assert [raw.input_id for raw in readable(result)] == ["security#1", "security#3"]
+    assert [lost.input_id for lost in unreadable(result)] == ["security#2"]
 
 
 def test_every_item_is_read_or_unreadable() -> None:
     """003-20: an item that is not an object is counted too."""
     result = decoded(returned(ITEM, 7, None, [], {}))
-    assert (result.inputs, len(result.findings)) == (5, 1)
-    assert {item.input_id for item in result.unreadable} == {f"security#{number}" for number in (2, 3, 4, 5)}
+    assert (len(result.drafts), len(readable(result))) == (5, 1)
+    assert {item.input_id for item in unreadable(result)} == {f"security#{number}" for number in (2, 3, 4, 5)}
 
 
 def test_a_title_may_have_a_hundred_characters() -> None:
@@ -224,21 +223,16 @@ def test_a_title_may_have_a_hundred_characters() -> None:
     assert len(only(returned({**ITEM, "title": "a b c d e f g h i j k"})).notes) == 1
 
 
-def test_an_empty_list_is_an_answer() -> None:
-    """It differs from no answer."""
-    assert decoded(returned()).status is ReportStatus.EMPTY
-
-
 def test_the_requested_name_is_the_reviewer() -> None:
     """The name that a review gives itself does not matter if it is known who was asked."""
     result = decoded(returned(ITEM), reviewer="security-2")
-    assert (result.reviewer, result.findings[0].input_id) == ("security-2", "security-2#1")
+    assert (result.reviewer, readable(result)[0].input_id) == ("security-2", "security-2#1")
 
 
 def test_unknown_keys_are_kept() -> None:
     """003-14: unknown keys of an item are kept; those of the return are ignored."""
     result = decoded(returned({**ITEM, "cwe": "CWE-22"}, model="m1"))
-    assert result.findings[0].ext == {"review": {"cwe": "CWE-22"}}
+    assert readable(result)[0].ext == {"review": {"cwe": "CWE-22"}}
 
 
 def test_a_lone_surrogate_does_not_lose_the_review() -> None:
@@ -250,11 +244,11 @@ def test_a_lone_surrogate_does_not_lose_the_review() -> None:
 def test_a_path_that_begins_at_the_root_is_made_relative() -> None:
     """003-05: paths are relative to the root of the repository; one that leads elsewhere is asked for again."""
     item = {**ITEM, "file": "/repo/src/a.py", "evidence": ["/repo/src/a.py:3 -- x = compute(y)"]}
-    (raw,) = decoded(returned(item), root="/repo").findings
+    (raw,) = readable(decoded(returned(item), root="/repo"))
     assert (raw.locations[0].path, raw.evidence[0].path) == ("src/a.py", "src/a.py")
-    assert len(decoded(returned({**ITEM, "file": "/repository/a.py"}), root="/repo").unreadable) == 1
+    assert len(unreadable(decoded(returned({**ITEM, "file": "/repository/a.py"}), root="/repo"))) == 1
     for long in ("/" + "a/" * 9000, "b/" + "a" * 9000, "a" * 9000 + ":4"):
-        assert decoded(returned({**ITEM, "file": long}), root="/repo").inputs == 1
+        assert len(decoded(returned({**ITEM, "file": long}), root="/repo").drafts) == 1
 
 
 @pytest.mark.parametrize(
@@ -274,7 +268,7 @@ def test_a_path_that_begins_at_the_root_is_made_relative() -> None:
 )
 def test_evidence_that_names_lines_is_parsed_and_kept_as_it_was(raw: str, parsed: Evidence) -> None:
     """C-12: `path:line -- code` is parsed; whatever it is, the text itself is kept."""
-    assert review.parse_evidence(raw) == replace(parsed, raw=raw)
+    assert parse_evidence(raw) == replace(parsed, raw=raw)
 
 
 def test_advisory_items_of_the_lowest_level_are_information() -> None:
@@ -293,8 +287,8 @@ def test_every_finding_round_trips_as_a_valid_artifact(found: list[Finding]) -> 
     document = written(*found)
     SCHEMA.validate(document)
     result = decoded(document)
-    assert (result.reviewer, result.unreadable) == ("awf", ())
-    for finding, raw in zip(found, result.findings, strict=True):
+    assert (result.reviewer, unreadable(result)) == ("awf", [])
+    for finding, raw in zip(found, readable(result), strict=True):
         for name in ("title", "severity", "autofix_class", "owner", "pre_existing", "category"):
             assert getattr(raw, name) == getattr(finding, name), name
         for name in ("impact", "fix"):  # blank is as good as absent
@@ -328,6 +322,7 @@ def whole_finding(**fields: Any) -> Finding:
         "severity": "high",
         "confidence": {"value": 75},
         "autofix_class": AutofixClass.MANUAL,
+        "reviewer": "correctness",
         "pass_id": "REV-1-abc",
         "created_at": "2026-01-02T03:04:05Z",
         "updated_at": "2026-01-02T03:04:05Z",
@@ -365,7 +360,7 @@ def test_reviews_are_found_in_an_agents_response(text: str, titles: int) -> None
     """0-11, 003-01: fenced or bare, a list, in a wrapper, several objects, or not quite JSON: all of it is read."""
     report = review.read_answer(text, reviewer="security")
     assert report is not None
-    assert (len(report.findings), report.unreadable) == (titles, ())
+    assert (len(readable(report)), unreadable(report)) == (titles, [])
 
 
 @given(st.integers(len('{"reviewer": '), len(GOOD) - 1), st.sampled_from(("", "\n```", "\n\n", "\n[STATUS: success]")))
@@ -388,21 +383,39 @@ def test_a_text_without_a_review_has_none(text: str) -> None:
     assert review.read_answer(text) is None
 
 
-def test_rulings_come_with_a_review() -> None:
-    """0-51: what cannot be read as a ruling leaves a finding as it is."""
-    given = [
-        {"number": 3, "ruling": "Not fixed", "reason": "it still\nleaks"},
-        {"number": "#4", "ruling": "lowered", "severity": "P2"},
-        {"number": 5, "ruling": "upheld", "why": "as before"},
-        {"number": 6, "ruling": "perhaps"},
-        {"number": "six", "ruling": "fixed"},
-        {"ruling": "fixed"},
-        "fixed",
-    ]
-    assert decoded(returned(rulings=given)).rulings == (
-        Answer(3, "not_fixed", "it still leaks"),
-        Answer(4, "lowered", "", Severity.MEDIUM),
-        Answer(5, "upheld", "as before"),
+@pytest.mark.parametrize(
+    ("given", "ruling"),
+    [
+        ({"number": 3, "ruling": "Not fixed", "reason": "it still\nleaks"}, Said(3, "not_fixed", "it still leaks")),
+        ({"number": "#3", "status": "still present"}, Said(3, "not_fixed")),
+        ({"finding": 3, "verdict": "partially fixed"}, Said(3, "not_fixed")),
+        ({"number": 3, "ruling": "fixed, but only for lists"}, Said(3, "not_fixed")),
+        ({"number": 3, "ruling": "perhaps"}, Said(3, "not_fixed")),
+        ({"number": 3}, Said(3, "not_fixed")),
+        ({"number": 3, "status": "Resolved"}, Said(3, "fixed")),
+        ({"number": 3, "fixed": True}, Said(3, "fixed")),
+        ({"number": 3, "fixed": False}, Said(3, "not_fixed")),
+        ({"number": 3, "ruling": "upheld", "why": "as before"}, Said(3, "upheld", "as before")),
+        ({"number": 3, "ruling": "false positive", "note": "n"}, Said(3, "withdrawn", "n")),
+        ({"number": 3, "ruling": "lowered", "severity": "P2"}, Said(3, "lowered", "", Severity.MEDIUM)),
+        ("#3: fixed", Said(3, "fixed")),
+        ({"number": "six", "ruling": "fixed"}, None),
+        ({"ruling": "fixed"}, None),
+        ("fixed", None),
+    ],
+)
+def test_rulings_come_with_a_review(given: Any, ruling: Said | None) -> None:
+    """0-51: they are read in other words too, and a word that cannot be read is "not fixed", never "fixed"."""
+    expected = () if ruling is None else (ruling,)
+    assert decoded(returned(rulings=[given])).rulings == expected
+    assert decoded(returned(rulings=given)).rulings == expected
+
+
+def test_rulings_may_be_an_object_by_number() -> None:
+    """Each key is a number, and its value a word or an object."""
+    assert decoded(returned(rulings={"3": "fixed", "#4": {"ruling": "not fixed"}})).rulings == (
+        Said(3, "fixed"),
+        Said(4, "not_fixed"),
     )
     assert decoded(returned(rulings="none")).rulings == ()
 
@@ -420,5 +433,5 @@ def test_the_shipped_schema_allows_what_the_format_shows() -> None:
     example = resources.files("pipeline.findings").joinpath("review-format.md").read_text()
     report = review.read_answer(example)
     assert report is not None
-    assert [(raw.title, raw.notes) for raw in report.findings] == [("Empty cart crashes the checkout", ())]
+    assert [(raw.title, raw.notes) for raw in readable(report)] == [("Empty cart crashes the checkout", ())]
     SCHEMA.validate(json.loads(example.split("```json\n")[1].split("```")[0]))

@@ -5,15 +5,19 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline.findings.events import FindingRaised, StateChanged
+from pipeline.findings.events import FindingChanged, FindingRaised
 from pipeline.findings.ledger import Ledger
+from pipeline.findings.lines import Line
 from pipeline.findings.model import (
+    Actor,
     Category,
+    Change,
     Confidence,
     Evidence,
     Finding,
@@ -22,18 +26,19 @@ from pipeline.findings.model import (
     Location,
     PassId,
     Severity,
+    What,
 )
 from pipeline.findings.trackers.ticket import TrackerContext
 
 AT = "2026-01-01T00:00:00Z"
-Make = Callable[..., Finding]
+Make = Callable[..., Line]
 
 
 @pytest.fixture
 def make() -> Make:
-    """A function that makes findings."""
+    """A function that makes lines of work with one finding."""
 
-    def made(id: str = "fnd_0badcafe", **more: Any) -> Finding:
+    def made(id: str = "fnd_0badcafe", **more: Any) -> Line:
         values: dict[str, Any] = {
             "id": FindingId(id),
             "signature": f"sha256:{id}",
@@ -45,22 +50,34 @@ def make() -> Make:
             "confidence": Confidence(value=75),
             "locations": (Location(path="src/session.py", start=3, end=5),),
             "evidence": (Evidence(path="src/session.py", start=3, quote="store.save(token)"),),
-            "sources": ("security", "correctness"),
+            "reviewer": "security",
             "pass_id": PassId("one"),
             "created_at": AT,
             "updated_at": AT,
         }
-        return Finding(**values | more)
+        return Line(values["id"], 1, (Finding(**values | more),))
 
     return made
 
 
-def with_states(finding: Finding, *states: FindingState, note: str = "it is back") -> Finding:
-    """A finding after some changes of its state."""
-    ledger = Ledger([FindingRaised(at=AT, finding=finding)])
+def with_states(line: Line, *states: FindingState, note: str = "it is back") -> Line:
+    """A line of work after some changes of the state of its finding."""
+    ledger = Ledger([FindingRaised(at=AT, finding=line.lead)])
     for state in states:
-        ledger.apply(StateChanged(at=AT, id=finding.id, state=state, by="orchestrator", note=note))
-    return ledger.findings[finding.id]
+        change = Change(at=AT, what=What.RULING, who="security", by=Actor.REVALIDATE, note=note, state=state)
+        ledger.apply(FindingChanged(id=line.id, change=change))
+    return ledger.line(line.id)
+
+
+def deferred(ref: str) -> Change:
+    """A person deferred a finding to a ticket."""
+    return Change(at=AT, what=What.DECISION, who="anna", by=Actor.USER, word="defer", ref=ref)
+
+
+def joined(*lines: Line) -> Line:
+    """One line of work with the findings of all of them, under the number of the first."""
+    members = tuple(member for line in lines for member in line.members)
+    return Line(lines[0].id, lines[0].number, tuple(replace(member, line=lines[0].id) for member in members))
 
 
 _PROGRAM = r"""

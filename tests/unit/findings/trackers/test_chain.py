@@ -8,7 +8,7 @@ import pytest
 from tests.unit.findings.trackers.conftest import FakeGh, Make
 
 from pipeline.errors import AwfError
-from pipeline.findings.model import Finding
+from pipeline.findings.lines import Line
 from pipeline.findings.trackers import TRACKERS, TrackerChain, all_trackers
 from pipeline.findings.trackers.ticket import (
     NO_TRACKER,
@@ -29,12 +29,12 @@ class Fake:
     broken: str = ""
     filed: list[str] = field(default_factory=list)
 
-    def file(self, finding: Finding) -> Filed | TicketFailed:
-        """Take a finding, or refuse it."""
+    def file(self, line: Line) -> Filed | TicketFailed:
+        """Take a line of work, or refuse it."""
         if self.broken:
             return TicketFailed(self.broken)
-        self.filed.append(finding.id)
-        return Filed(f"{self.name}/{finding.id}")
+        self.filed.append(line.id)
+        return Filed(f"{self.name}/{line.id}")
 
 
 @dataclass

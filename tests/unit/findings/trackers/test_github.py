@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.findings.trackers.conftest import AT, FakeGh, Make, checkout, with_states
+from tests.unit.findings.trackers.conftest import FakeGh, Make, checkout, deferred, with_states
 
-from pipeline.findings.model import Decision, FindingState
+from pipeline.findings.model import FindingState
 from pipeline.findings.trackers.github import (
     GhError,
     GitHubIssues,
@@ -63,8 +63,8 @@ def test_a_recorded_issue_is_known_before_a_search_finds_it(context: TrackerCont
     """The ledger has its reference."""
     gh.set(indexing=False)
     new_session(context, gh).file(make())
-    other = Decision(at=AT, action="defer", ref="https://github.com/acme/other/issues/7")
-    recorded = make(decisions=(Decision(at=AT, action="defer", ref=URL), other))
+    other = deferred("https://github.com/acme/other/issues/7")
+    recorded = make(history=(deferred(URL), other))
     assert new_session(context, gh).file(recorded) == Filed(URL)
     assert len(gh["issues"]) == 1
     assert gh.commands == ["issue view"]
@@ -73,8 +73,8 @@ def test_a_recorded_issue_is_known_before_a_search_finds_it(context: TrackerCont
 def test_a_reference_to_another_findings_issue_is_not_trusted(context: TrackerContext, gh: FakeGh, make: Make) -> None:
     """The mark in an issue decides; a missing issue is passed over."""
     new_session(context, gh).file(make("fnd_11111111"))
-    gone = Decision(at=AT, action="defer", ref="https://github.com/acme/shop/issues/99")
-    wrong = make(decisions=(Decision(at=AT, action="defer", ref=URL), gone))
+    gone = deferred("https://github.com/acme/shop/issues/99")
+    wrong = make(history=(deferred(URL), gone))
     assert new_session(context, gh).file(wrong) == Filed("https://github.com/acme/shop/issues/2")
 
 

@@ -2,15 +2,17 @@
 
 import re
 import unicodedata
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 from tests.unit.findings.strategies import findings
-from tests.unit.findings.trackers.conftest import Make, with_states
+from tests.unit.findings.trackers.conftest import Make, joined, with_states
 
-from pipeline.findings.model import Evidence, Finding, FindingState
+from pipeline.findings.lines import Line
+from pipeline.findings.model import Evidence, Finding, FindingId, FindingState, Severity
 from pipeline.findings.trackers.ticket import (
     MAX_TITLE,
     VALID_ID,
@@ -39,14 +41,15 @@ def outside(body: str) -> list[str]:
 
 
 OURS = re.compile(
-    r"|<!-- awf:fnd_\w+ -->|## (Why it matters|Suggested fix|Evidence|About)|None was proposed: it needs a decision\."
-    r"|Truncated\. Full text: `awf findings show fnd_\w+`"
+    r"|<!-- awf:fnd_\w+ -->|## (Why it matters|Suggested fix|Evidence|Also reported|About)"
+    r"|None was proposed: it needs a decision\.|Truncated\. Full text: `awf findings show fnd_\w+`"
 )
 
 
 def test_a_ticket_has_all_its_parts(make: Make, snapshot: SnapshotAssertion) -> None:
-    """A ticket has a title, why it matters, the fix, the evidence, the metadata and a label."""
-    made = ticket(make(), str)
+    """A ticket has a title, why it matters, the fix, the evidence, what others report, the metadata and a label."""
+    other = make("fnd_11111111", reviewer="testing", severity=Severity.LOW, title="No test revokes a token")
+    made = ticket(joined(make(), other), str)
     assert made.title == make().title
     assert made.label == "severity: high"
     assert made.body == snapshot
@@ -57,15 +60,15 @@ def test_a_finding_without_a_fix_says_so(make: Make) -> None:
     body = ticket(make(fix=None, impact="", evidence=(), locations=()), str).body
     assert re.findall("^## (.*)", body, re.MULTILINE) == ["Why it matters", "Suggested fix", "About"]
     assert f"\n{make().title}\n" in body
-    assert str(make().fix) not in body
+    assert str(make().lead.fix) not in body
     assert "Location:" not in body
 
 
-@settings(max_examples=60)
-@given(findings())
-def test_no_text_of_a_finding_is_outside_a_fence(finding: Finding) -> None:
+@settings(max_examples=30)
+@given(findings(), findings())
+def test_no_text_of_a_finding_is_outside_a_fence(finding: Finding, other: Finding) -> None:
     """Outside fences there are only our own words."""
-    made = ticket(finding, str)
+    made = ticket(Line(finding.id, 1, (finding, replace(other, id=FindingId("fnd_other")))), str)
     assert [line for line in outside(made.body) if not OURS.fullmatch(line)] == []
     assert made.title.strip()
     assert {unicodedata.category(letter) for letter in made.title}.isdisjoint({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -86,7 +89,8 @@ def test_no_text_closes_its_fence(text: str) -> None:
 def test_a_long_ticket_is_truncated_and_points_to_the_full_text(make: Make, text: str) -> None:
     """The id stays in both places."""
     evidence = tuple(Evidence(raw=text) for _ in range(50))
-    made = ticket(make(title=text, impact=text, fix=text, evidence=evidence, sources=(text,) * 9), str)
+    others = (make(f"fnd_{n:08x}", reviewer=f"{n} {text}", title=text, impact=text) for n in range(9))
+    made = ticket(joined(make(title=text, impact=text, fix=text, evidence=evidence), *others), str)
     assert len(made.body) <= 60_000  # trackers refuse more than 65,536
     assert len(made.title) <= MAX_TITLE
     assert owner_of(made.body) == "fnd_0badcafe"
@@ -109,6 +113,16 @@ def test_every_truncation_is_announced(make: Make, more: dict[str, object]) -> N
     """There is a pointer if anything is left out, and only then."""
     assert "Truncated." in ticket(make(**more), str).body
     assert "Truncated." not in ticket(make(), str).body
+
+
+@pytest.mark.parametrize(("count", "impact"), [(1, "x" * 2_001), (9, "x" * 1_500)])
+def test_what_other_reviewers_say_is_truncated_and_announced(make: Make, count: int, impact: str) -> None:
+    """One long text is shortened, and of many only some are shown."""
+    others = [make(f"fnd_{number:08x}", reviewer="testing", impact=impact) for number in range(count)]
+    body = ticket(joined(make(), *others), str).body
+    assert "## Also reported" in body
+    assert "Truncated." in body
+    assert len(body) < 10_000
 
 
 def test_a_finding_cannot_forge_the_mark_of_another(make: Make) -> None:

@@ -1,248 +1,318 @@
-"""`.code-review/` follows the rules of its modes: archived, replaced, continued or refused."""
+"""`.code-review/` follows the rules of its modes: archived, replaced or continued. Only a status is read from it."""
 
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.findings.views.sample import AT, LATER, a_finding, a_pass, ledger_of
+from tests.unit.findings.ledgers import AT, LATER, assessed, finding, turned
 
-from pipeline.findings.events import StateChanged
+from pipeline.findings.events import FindingChanged, FindingRaised
 from pipeline.findings.formats.view_edits import ViewEdits
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, FindingId, FindingState
-from pipeline.findings.reviews import review_id
+from pipeline.findings.model import Finding, FindingState, PassId, Severity, What
 from pipeline.findings.views.stamps import Stamps
-from pipeline.findings.views.verdict_file import DIRECTORY, VerdictFile, ensure_git_ignored
+from pipeline.findings.views.verdict_file import ABORT, DIRECTORY, LATEST, VerdictFile, ensure_git_ignored
 
-IDS = {number: review_id(a_pass(number)) for number in (1, 2, 3)}
-BREAKING = a_finding(9, severity="critical", system_breaking=True, title="Deletes `all`\n# data")
-
-
-def review(file: VerdictFile, number: int, *found: Finding, **fields: Any) -> list[str]:
-    """Write the verdict of a pass that found this."""
-    passed = a_pass(number, *found, **fields)
-    ledger = ledger_of(*found, passed=passed)
-    return file.write(ledger, passed, AT)
+IDS = {number: f"{number:08x}" for number in range(1, 6)}
+BREAKING = {"severity": Severity.CRITICAL, "system_breaking": True}
 
 
-def documents(root: Path) -> dict[str, Any]:
-    return {path.name: json.loads(path.read_text()) for path in (root / DIRECTORY).glob("*.json")}
+class Reviewed:
+    """A repository whose reviews are recorded, and the verdict file of one process after another."""
+
+    def __init__(self, root: Path, store: Path) -> None:
+        self.root = root
+        self.store = store
+        self.ledger = Ledger()
+        self.file = self.open()
+        self.path = self.file.path
+
+    def open(self) -> VerdictFile:
+        """The verdict file as another process sees it."""
+        return VerdictFile(self.root, Stamps(self.store, self.root))
+
+    def review(self, number: int, *found: Finding, **more: Any) -> list[str]:
+        """Record a pass that raised these findings, and write its verdict; return problems."""
+        given = {"review": IDS[number]} | more
+        event = assessed(PassId(f"REV-{number}-a"), **given)
+        self.ledger.apply(event)
+        for one in found:
+            self.ledger.apply(FindingRaised(at=AT, finding=one))
+        return self.file.write(self.ledger, event.assessment)
+
+    def read(self) -> ViewEdits:
+        return self.file.read_edits(self.ledger, LATER, "stage:fix")
+
+    def look(self) -> ViewEdits:
+        """What every command does: add what was said, and write the file again."""
+        self.file.look_at_archives()
+        edits = self.read()
+        for event in edits.events:
+            self.ledger.apply(event)
+        self.file.write(self.ledger)
+        return edits
+
+    def latest(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.path.read_text())
+        return document
+
+    def edit(self, *, status: str = "", number: int = 0, **top: Any) -> None:
+        """Change the status of a finding, and other fields of the file."""
+        document = self.latest() | top
+        if status:
+            document["findings"][number]["status"] = status
+        self.path.write_text(json.dumps(document))
+
+    def statuses(self) -> list[str]:
+        return [one["status"] for one in self.latest()["findings"]]
+
+    def reviews(self) -> dict[str, str]:
+        """The ids of the verdicts in the directory, by name."""
+        paths = (self.root / DIRECTORY).glob("*.json")
+        return {path.name: json.loads(path.read_text())["reviewId"] for path in paths}
 
 
-def reviews(root: Path) -> dict[str, str]:
-    return {name: document["reviewId"] for name, document in documents(root).items()}
+@pytest.fixture
+def known(tmp_path: Path) -> Reviewed:
+    (tmp_path / "repo").mkdir()
+    (tmp_path / "store").mkdir()
+    return Reviewed(tmp_path / "repo", tmp_path / "store")
 
 
-def read(file: VerdictFile, ledger: Ledger) -> ViewEdits:
-    return file.read_edits(ledger, AT, "finish-task")
+def said(edits: ViewEdits) -> list[tuple[What, str, str]]:
+    return [
+        (event.change.what, event.change.word, event.change.who)
+        for event in edits.events
+        if isinstance(event, FindingChanged)
+    ]
 
 
-def test_a_full_review_archives_the_one_before_under_its_own_id(tmp_path: Path) -> None:
-    """001-01, 001-13: the latest is fresh, and the old one has the name of its own review."""
-    file = VerdictFile(tmp_path)
-    review(file, 1)
-    review(file, 2, a_finding())
-    second = documents(tmp_path)["review-latest.json"]
-    review(file, 3)
-    assert reviews(tmp_path) == {
-        "review-latest.json": IDS[3],
-        f"review-{IDS[1]}.json": IDS[1],
-        f"review-{IDS[2]}.json": IDS[2],
-    }
-    assert documents(tmp_path)[f"review-{IDS[2]}.json"] == second
+# --- the modes -------------------------------------------------------------------------------------------------------
 
 
-def test_a_quick_review_is_not_archived_but_archives_what_it_replaces(tmp_path: Path) -> None:
+def test_a_full_review_archives_the_one_before_under_its_own_id(known: Reviewed) -> None:
+    """001-01, 001-13: the latest is fresh, and the old one keeps the name and the content of its own review."""
+    known.review(1)
+    known.review(2, finding())
+    second = known.path.read_bytes()
+    known.review(3)
+    assert known.reviews() == {LATEST: IDS[3], f"review-{IDS[1]}.json": IDS[1], f"review-{IDS[2]}.json": IDS[2]}
+    assert (known.path.parent / f"review-{IDS[2]}.json").read_bytes() == second
+
+
+def test_a_quick_review_is_not_archived_but_archives_what_it_replaces(known: Reviewed) -> None:
     """001-15, C-23: a full review is not lost to a quick one, and a quick one leaves nothing."""
-    file = VerdictFile(tmp_path)
-    review(file, 1)
+    known.review(1)
     for number, mode in ((2, "quick"), (3, "full")):
-        review(file, number, mode=mode)
-        assert reviews(tmp_path) == {"review-latest.json": IDS[number], f"review-{IDS[1]}.json": IDS[1]}
+        known.review(number, mode=mode)
+        assert known.reviews() == {LATEST: IDS[number], f"review-{IDS[1]}.json": IDS[1]}
 
 
-def test_an_archived_verdict_is_never_overwritten(tmp_path: Path) -> None:
+def test_an_archived_verdict_is_never_overwritten(known: Reviewed) -> None:
     """001-24: a second verdict under the same id is kept beside the first, and that is reported."""
-    file = VerdictFile(tmp_path)
-    review(file, 1)
-    (tmp_path / DIRECTORY / f"review-{IDS[1]}.json").write_text('{"reviewId": "another"}')
-    assert len(review(file, 2)) == 1
-    assert reviews(tmp_path)[f"review-{IDS[1]}.json"] == "another"
-    assert reviews(tmp_path)[f"review-{IDS[1]}.2.json"] == IDS[1]
+    known.review(1)
+    (known.path.parent / f"review-{IDS[1]}.json").write_text('{"reviewId": "another"}')
+    assert len(known.review(2)) == 1
+    assert known.reviews()[f"review-{IDS[1]}.json"] == "another"
+    assert known.reviews()[f"review-{IDS[1]}.2.json"] == IDS[1]
 
 
-def test_the_same_review_written_twice_archives_nothing(tmp_path: Path) -> None:
-    """001-13: a review that starts again after a crash does not archive itself."""
-    file = VerdictFile(tmp_path)
-    review(file, 1)
-    review(file, 1, a_finding())
-    assert list(documents(tmp_path)) == ["review-latest.json"]
+def test_another_pass_of_the_same_review_changes_the_latest_in_place(known: Reviewed) -> None:
+    """001-13, 001-14: statuses, verdict and time are new; the id stays, and nothing is archived."""
+    known.review(1, finding(severity=Severity.HIGH))
+    fixed = turned(1, FindingState.VERIFIED_FIXED, "REV-2-a", LATER)
+    known.ledger.apply(fixed)
+    assert known.review(2, review=IDS[1], mode="verify", at=LATER) == []
+    latest = known.latest()
+    assert known.reviews() == {LATEST: IDS[1]}
+    assert (latest["mode"], latest["verdict"], latest["timestamp"]) == ("verify", "PASS", LATER)
+    assert known.statuses() == ["verified"]
 
 
-def test_a_verification_changes_the_latest_in_place(tmp_path: Path) -> None:
-    """001-14: statuses, verdict and time are new; the id stays, and nothing is archived."""
-    file = VerdictFile(tmp_path)
-    review(file, 1, a_finding())
-    again = a_pass(2, mode="verify")
-    ledger = ledger_of(a_finding(state="verified_fixed"), passed=again)
-    assert file.write(ledger, again, LATER) == []
-    (latest,) = documents(tmp_path).values()
-    assert (latest["reviewId"], latest["mode"], latest["verdict"], latest["timestamp"]) == (
-        IDS[1],
-        "verify",
-        "PASS",
-        LATER,
-    )
-    assert [one["status"] for one in latest["findings"]] == ["verified"]
-
-
-def quick() -> str:
-    document = {"reviewId": IDS[1], "timestamp": AT, "scope": "changeset", "target": "", "mode": "quick"}
-    return json.dumps({**document, "verdict": "PASS", "summary": {}, "reportPath": "", "findings": []})
-
-
-@pytest.mark.parametrize("latest", [None, "{", "{}", quick()])
-def test_a_verification_needs_a_sound_full_review(tmp_path: Path, latest: str | None) -> None:
-    """001-23: otherwise it is refused, the file is kept, and the reason is reported."""
-    file = VerdictFile(tmp_path)
-    if latest is not None:
-        file.path.parent.mkdir()
-        file.path.write_text(latest)
-    assert len(review(file, 2, mode="verify")) == 1
-    assert (file.path.read_text() if file.path.exists() else None) == latest
-
-
-@pytest.mark.parametrize("text", ["{", '{"reviewId": "../../x"}', "\x00"])
-def test_a_full_review_keeps_what_it_cannot_read(tmp_path: Path, text: str) -> None:
-    """001-23: a latest file that somebody broke is moved aside, not lost."""
-    file = VerdictFile(tmp_path)
-    file.path.parent.mkdir()
-    file.path.write_text(text)
-    (problem,) = review(file, 2)
-    (kept,) = (tmp_path / DIRECTORY).glob("review-latest.json.unreadable-*")
+@pytest.mark.parametrize("text", ["{", '{"reviewId": "../../x"}', "\x00", "null", "9", "[]", "", "{}"])
+def test_what_is_no_verdict_is_moved_aside(known: Reviewed, text: str) -> None:
+    """001-23: what somebody may want to repair is kept, before the first review as after it."""
+    known.path.parent.mkdir()
+    known.path.write_text(text)
+    (problem,) = known.review(1)
+    (kept,) = known.path.parent.glob(f"{LATEST}.unreadable-*")
     assert (kept.read_text(), kept.name in problem) == (text, True)
-    assert reviews(tmp_path) == {"review-latest.json": IDS[2]}
+    assert known.reviews() == {LATEST: IDS[1]}
+    before = known.path.read_bytes()
+    known.path.write_text(text)
+    assert [len(known.look().problems), len(known.look().problems)] == [1, 0]
+    assert known.path.read_bytes() == before
 
 
-def test_the_abort_reason_exists_while_the_verdict_is_abort(tmp_path: Path) -> None:
-    """001-01, 001-12, 001-16: written with the abort, and removed with it."""
-    file, reason = VerdictFile(tmp_path), tmp_path / DIRECTORY / "abort-reason.md"
-    review(file, 1, a_finding())
+def test_the_abort_reason_exists_while_the_verdict_is_abort(known: Reviewed) -> None:
+    """001-01, 001-12, 001-16: it is written with the ABORT, names its cause alone, and is removed with it."""
+    reason = known.path.parent / ABORT
+    known.review(1, finding(severity=Severity.CRITICAL, title="A"))
     assert not reason.exists()
-    review(file, 2, BREAKING, a_finding(8, severity="critical"))
-    assert documents(tmp_path)["review-latest.json"]["verdict"] == "ABORT"
-    assert "- `9.py:1`: Deletes 'all' # data (qa)" in reason.read_text()
-    assert "8.py" not in reason.read_text()
-    ledger = ledger_of(BREAKING, passed=a_pass(2))
-    ledger.apply(StateChanged(at=AT, id=BREAKING.id, state=FindingState.VERIFIED_FIXED, by="user"))
-    file.refresh(ledger, AT)
+    known.review(2, finding(2, **BREAKING, title="Deletes `all`\n# data"))
+    assert known.latest()["verdict"] == "ABORT"
+    (cause,) = (line for line in reason.read_text().splitlines() if line.startswith("- "))
+    assert cause == "- `src/a.py:2`: Deletes 'all' # data (correctness)"
+    known.ledger.apply(turned(2, FindingState.VERIFIED_FIXED, at=LATER))
+    known.file.write(known.ledger)
     assert not reason.exists()
 
 
-def test_a_status_that_a_team_sets_is_an_event(tmp_path: Path) -> None:
-    """001-09, 001-10: a legal move is an event; without a file there is none, and a broken one is reported."""
-    file, ledger = VerdictFile(tmp_path, Stamps(tmp_path / ".awf", tmp_path)), ledger_of(a_finding())
-    assert read(file, ledger) == ViewEdits()
-    review(file, 1, a_finding())
-    assert read(file, ledger) == ViewEdits()
-    claim(file.path)
-    (event,) = read(file, ledger).events
-    assert isinstance(event, StateChanged)
-    assert (event.state, event.by) == (FindingState.FIX_CLAIMED, "finish-task")
-    file.path.write_text("{")
-    edits = read(file, ledger)
-    assert (edits.events, len(edits.problems), file.path.read_text()) == ((), 1, "{")
+# --- what is read back -----------------------------------------------------------------------------------------------
 
 
-def claim(path: Path, **top: Any) -> None:
-    """Say of the first finding that it is fixed."""
-    document = json.loads(path.read_text()) | top
-    document["findings"][0]["status"] = "fixed"
-    path.write_text(json.dumps(document))
+@pytest.mark.parametrize(("status", "word"), [("fixed", "fixed"), ("wont_fix", "wrong")])
+def test_a_claim_and_a_dispute_without_a_note_are_said_and_shown(known: Reviewed, status: str, word: str) -> None:
+    """001-09, 001-10: what must be fixed stays open, and only the file's own verdict no longer counts it."""
+    known.review(1, finding(severity=Severity.CRITICAL, gate="must"))
+    assert known.latest()["verdict"] == "FAIL"
+    known.edit(status=status)
+    edits = known.look()
+    assert (said(edits), edits.problems) == ([(What.CLAIM, word, "stage:fix")], ())
+    assert [one.state.is_open for one in known.ledger.findings.values()] == [True]
+    assert (known.statuses(), known.latest()["verdict"], known.latest()["summary"]["blocker"]) == ([status], "PASS", 0)
+    assert known.look() == ViewEdits()
 
 
-@pytest.mark.parametrize("name", [DIRECTORY, f"{DIRECTORY}/review-latest.json"])
-def test_what_leads_out_of_the_repository_is_moved_aside(tmp_path: Path, name: str) -> None:
-    """000-37: a link out is neither read nor written through; it makes way for the file."""
-    root, away = tmp_path / "repo", tmp_path / "away"
-    root.mkdir()
-    away.mkdir()
-    (root / name).parent.mkdir(exist_ok=True)
-    (root / name).symlink_to(away if name == DIRECTORY else away / "file")
-    (away / "review-latest.json").write_text("{}")
-    (away / "file").write_text("{}")
-    file = VerdictFile(root)
-    edits = read(file, Ledger())
-    assert (edits.events, len(edits.problems), len(review(file, 1))) == ((), 1, 1)
-    assert (away / "file").read_text() == (away / "review-latest.json").read_text() == "{}"
-    assert reviews(root) == {"review-latest.json": IDS[1]}
-    assert (root / f"{name}.unreadable-1").is_symlink()
+@pytest.mark.parametrize(
+    "edited",
+    [
+        lambda text: text.replace('"open"', '"verified"'),
+        lambda text: text.replace('"WARN"', '"PASS"'),
+        lambda text: text.replace("Defect 1", "Nothing"),
+        lambda text: text.replace('"high": 1', '"high": 0'),
+        lambda text: json.dumps(json.loads(text) | {"findings": []}),
+        lambda text: json.dumps(json.loads(text) | {"reviewId": "0badcafe"}),
+    ],
+)
+def test_anything_else_is_put_back_byte_for_byte(known: Reviewed, edited: Callable[[str], str]) -> None:
+    """0-37: one sentence says so, once; a file that was removed is written again as well."""
+    known.review(1, finding(severity=Severity.HIGH))
+    before = known.path.read_bytes()
+    known.path.write_text(edited(before.decode()))
+    edits = known.look()
+    assert (edits.events, len(edits.problems), known.path.read_bytes()) == ((), 1, before)
+    assert known.look() == ViewEdits()
+    assert list(known.reviews()) == [LATEST], "nothing forged is archived"
+    known.path.unlink()
+    assert (len(known.look().problems), known.path.read_bytes()) == (1, before)
 
 
-def test_what_is_not_allowed_is_put_back_byte_for_byte(tmp_path: Path) -> None:
-    """0-37: whatever somebody makes of the file, afterwards it has what awf wrote."""
-    file, ledger = VerdictFile(tmp_path, Stamps(tmp_path / ".awf", tmp_path)), ledger_of(a_finding())
-    review(file, 1, a_finding())
-    before = file.path.read_bytes()
-    edited = (before.decode().replace("open", "verified"), before.decode().replace("WARN", "PASS"))
-    for text in ("null", "9", "true", "[]", "{", '"x"', "", *edited):
-        file.path.write_text(text)
-        edits = read(file, ledger)
-        assert (edits.events, bool(edits.problems)) == ((), True), text
-        file.restore(ledger, AT)
-        assert file.path.read_bytes() == before
-        assert read(file, ledger) == ViewEdits()
-    file.path.unlink()
-    assert read(file, ledger).problems
-    file.restore(ledger, AT)
-    assert file.path.read_bytes() == before
+@pytest.mark.parametrize("fresh", [False, True], ids=["with stamps", "without stamps"])
+def test_the_other_files_are_put_back_as_well(known: Reviewed, *, fresh: bool) -> None:
+    """An archived verdict and the reason for an ABORT: one sentence for each; a removed archive is not missed."""
+    reason, archive = known.path.parent / ABORT, known.path.parent / f"review-{IDS[1]}.json"
+    known.review(1, finding())
+    known.review(2, finding(2, **BREAKING))
+    before = [reason.read_bytes(), archive.read_bytes()]
+    for edited in ("It is fine.", "{}", None):
+        for path in (reason, archive):
+            path.unlink()
+            if edited is not None:
+                path.write_text(edited)
+        if fresh:
+            known.file = known.open()
+            for index in known.store.glob("views/*/written.jsonl"):
+                index.unlink()
+        assert len(known.look().problems) == (2 if edited is not None else int(not fresh))
+        assert (reason.read_bytes(), archive.exists()) == (before[0], edited is not None)
+        assert edited is None or archive.read_bytes() == before[1]
+        assert known.look() == ViewEdits()
 
 
-def test_without_the_copy_of_what_was_written_the_file_is_compared_with_the_ledger(tmp_path: Path) -> None:
-    """0-37: a claim still counts, and a verdict that the ledger does not bear out is put back."""
-    found = [a_finding(), a_finding(2)]
-    passed = a_pass(1, *found)
-    ledger = ledger_of(*found, passed=passed)
-    file = VerdictFile(tmp_path)
-    file.write(ledger, passed, AT)
-    before = file.path.read_bytes()
-    claim(file.path, verdict="PASS")
-    edits = read(VerdictFile(tmp_path), ledger)
-    assert [type(event) for event in edits.events] == [StateChanged]
-    assert len(edits.problems) == 1
-    VerdictFile(tmp_path).restore(ledger_of(*found, passed=passed), AT)
-    assert json.loads(file.path.read_bytes())["verdict"] == json.loads(before)["verdict"] == "WARN"
+def test_a_reason_for_an_abort_that_there_is_not_is_removed(known: Reviewed) -> None:
+    """001-01: the file exists only beside an ABORT."""
+    known.review(1, finding())
+    reason = known.path.parent / ABORT
+    reason.write_text("stop")
+    assert ([len(known.look().problems), len(known.look().problems)], reason.exists()) == ([1, 0], False)
 
 
-def test_a_verdict_of_another_tool_is_left_alone_until_the_next_review(tmp_path: Path) -> None:
-    """001-13: findings that nobody imported are named; the file is neither changed nor lost."""
-    file, ledger = VerdictFile(tmp_path), ledger_of(a_finding(), passed=a_pass(1))
-    item = {"id": "x-1", "domain": "x", "severity": "High", "confidence": 0.9, "file": "x.py", "title": "t"}
-    foreign = json.loads(quick()) | {"reviewId": "0badcafe", "mode": "full"}
-    foreign["findings"] = [{**item, "recommendation": "r", "status": "open"}]
-    file.path.parent.mkdir()
-    file.path.write_text(json.dumps(foreign))
-    [problem] = read(file, ledger).problems
-    assert "x-1" in problem
-    assert file.restore(ledger, AT) == file.refresh(ledger, AT) == []
-    assert json.loads(file.path.read_text()) == foreign
-    review(file, 2)
-    assert documents(tmp_path)["review-0badcafe.json"] == foreign
+def test_a_status_counts_beside_an_edit_that_does_not(known: Reviewed) -> None:
+    """001-09: the claim is recorded, and the verdict that somebody wrote is put back."""
+    known.review(1, finding(severity=Severity.HIGH), finding(2, severity=Severity.HIGH))
+    known.edit(status="fixed", verdict="PASS")
+    edits = known.look()
+    assert (said(edits), len(edits.problems)) == ([(What.CLAIM, "fixed", "stage:fix")], 1)
+    assert (known.statuses(), known.latest()["verdict"]) == (["fixed", "open"], "WARN")
 
 
-def test_an_old_file_is_not_an_edit(tmp_path: Path) -> None:
+def test_without_the_copy_of_what_was_written_the_file_is_compared_with_the_ledger(known: Reviewed) -> None:
+    """0-37: the store's copy is a cache: without it, a claim counts and a verdict is put back just the same."""
+    known.review(1, finding(severity=Severity.HIGH), finding(2, severity=Severity.HIGH))
+    known.edit(status="fixed", verdict="PASS")
+    known.store = known.store.parent / "another"
+    known.file = known.open()
+    edits = known.look()
+    assert (len(edits.events), len(edits.problems)) == (1, 1)
+    assert (known.statuses(), known.latest()["verdict"]) == (["fixed", "open"], "WARN")
+
+
+def test_an_edit_after_the_last_look_is_not_written_over(known: Reviewed) -> None:
+    """0-37: it is left for the next look."""
+    known.review(1, finding())
+    assert known.look() == ViewEdits()
+    known.edit(status="fixed")
+    known.ledger.apply(turned(1, FindingState.REOPENED, at=LATER))
+    known.file.write(known.ledger)
+    assert known.statuses() == ["fixed"]
+    assert said(known.look()) == [(What.CLAIM, "fixed", "stage:fix")]
+
+
+def test_an_old_file_is_not_an_edit(known: Reviewed) -> None:
     """C-05: what the ledger learned since, as before a crash, is not taken back by a file that nobody touched."""
-    stamps = Stamps(tmp_path / ".awf", tmp_path)
-    file, ledger = VerdictFile(tmp_path, stamps), ledger_of(a_finding())
-    review(file, 1, a_finding())
-    ledger.apply(StateChanged(at=LATER, id=FindingId("fnd_00000001"), state=FindingState.WONT_FIX, by="user"))
-    os.utime(file.path, (1, 1))
-    assert read(file, ledger) == ViewEdits()
-    claim(file.path)
-    assert (read(file, ledger).events, len(read(file, ledger).problems)) == ((), 1)
+    known.review(1, finding())
+    known.ledger.apply(turned(1, FindingState.WONT_FIX, at=LATER))
+    os.utime(known.path, (1, 1))
+    assert known.read() == ViewEdits()
+    known.edit(status="fixed")
+    edits = known.look()
+    assert (edits.events, len(edits.problems), known.statuses()) == ((), 1, ["wont_fix"])
+
+
+def test_a_verdict_of_another_program_is_left_alone_until_the_next_review(known: Reviewed) -> None:
+    """001-13: it is neither changed nor read; then it is archived like any other."""
+    item = {"id": "x-1", "domain": "x", "severity": "High", "confidence": 0.9, "file": "x.py", "title": "t"}
+    foreign: dict[str, Any] = {
+        "reviewId": "0badcafe",
+        "timestamp": AT,
+        "scope": "changeset",
+        "target": "",
+        "mode": "full",
+    }
+    foreign |= {"verdict": "WARN", "summary": {}, "reportPath": "", "findings": []}
+    foreign["findings"] = [{**item, "recommendation": "r", "status": "fixed"}]
+    known.path.parent.mkdir()
+    known.path.write_text(json.dumps(foreign))
+    assert known.look() == ViewEdits()
+    assert known.latest() == foreign
+    known.review(2)
+    assert json.loads((known.path.parent / "review-0badcafe.json").read_text()) == foreign
+    known.path.write_text(json.dumps(foreign))
+    edits = known.look()
+    assert (edits.events, len(edits.problems), known.latest()["reviewId"]) == ((), 1, IDS[2])
+
+
+@pytest.mark.parametrize("name", [DIRECTORY, f"{DIRECTORY}/{LATEST}"])
+def test_what_leads_out_of_the_repository_is_moved_aside(known: Reviewed, tmp_path: Path, name: str) -> None:
+    """000-37: a link out is neither read nor written through; it makes way for the file."""
+    away = tmp_path / "away"
+    away.mkdir()
+    (known.root / name).parent.mkdir(exist_ok=True)
+    (known.root / name).symlink_to(away if name == DIRECTORY else away / "file")
+    (away / LATEST).write_text("{}")
+    (away / "file").write_text("{}")
+    assert len(known.review(1)) == 1
+    assert (away / "file").read_text() == (away / LATEST).read_text() == "{}"
+    assert known.reviews() == {LATEST: IDS[1]}
+    assert (known.root / f"{name}.unreadable-1").is_symlink()
+
+
+# --- git -------------------------------------------------------------------------------------------------------------
 
 
 def git(root: Path, *arguments: str) -> str:
@@ -254,7 +324,7 @@ def git(root: Path, *arguments: str) -> str:
 def hide(root: Path, **environ: str) -> None:
     """Have a directory with a file in it ignored."""
     (root / DIRECTORY).mkdir(exist_ok=True)
-    (root / DIRECTORY / "review-latest.json").touch()
+    (root / DIRECTORY / LATEST).touch()
     assert ensure_git_ignored(root, DIRECTORY, {**os.environ, **environ}) == ""
 
 

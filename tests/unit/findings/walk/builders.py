@@ -1,47 +1,39 @@
-"""Findings to walk through, a driver that answers by keys, and trackers that do as they are told."""
+"""Lines of work to walk through, a driver that answers by keys, and trackers that do as they are told."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pipeline.findings.events import Pass, PassRecorded
+from pipeline.findings.events import Coverage, Look, Pass, PassRecorded
 from pipeline.findings.ledger import Ledger
+from pipeline.findings.lines import Line
 from pipeline.findings.model import (
+    Actor,
     AutofixClass,
     Category,
+    Change,
+    Draft,
     Finding,
     FindingId,
     Location,
-    Owner,
     PassId,
-    RawFinding,
+    ReportStatus,
     Severity,
-    Vote,
+    What,
 )
 from pipeline.findings.scales import confidence_from_anchor
 from pipeline.findings.trackers import TrackerChain
 from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, TrackerContext, TrackerStatus
-from pipeline.findings.walk.machine import (
-    Fixes,
-    Step,
-    Validation,
-    Walk,
-    WalkItem,
-    answer,
-    begin,
-    choices,
-    findings_to_validate,
-    record_fallback,
-    record_fixes,
-    record_ticket,
-    record_validations,
-)
+from pipeline.findings.walk.machine import Effect, FileTicket, Fix, NextTracker, Tell, Validate, walk
 from pipeline.findings.walk.session import open_walk
+from pipeline.findings.walk.state import Fixes, Route, Validation, Walk, WalkItem
+from pipeline.handlers.questions import Question
 
 AT = "2026-01-02T03:04:05Z"
 LINEAR = TrackerStatus("Linear", "high", named_sink_available=True, any_sink_available=True)
 ISSUES = TrackerStatus("GitHub Issues", "low", named_sink_available=False, any_sink_available=True)
+LOOKED = Coverage(looks=(Look(reviewer="correctness", status=ReportStatus.RETURNED),))
 
 
 def finding(number: int = 1, **changes: Any) -> Finding:
@@ -49,7 +41,9 @@ def finding(number: int = 1, **changes: Any) -> Finding:
     given: dict[str, Any] = {
         "id": FindingId(f"fnd_{number:08x}"),
         "number": number,
+        "line": FindingId(f"fnd_{number:08x}"),
         "signature": f"sha256:{number:064x}",
+        "reviewer": "correctness",
         "title": "Path traversal in loadUserFromCache",
         "impact": "Any caller reads any file. That is bad.",
         "fix": "Check the id before the path is built.",
@@ -58,7 +52,6 @@ def finding(number: int = 1, **changes: Any) -> Finding:
         "confidence": confidence_from_anchor(100),
         "autofix_class": AutofixClass.GATED_AUTO,
         "locations": (Location(path="src/cache.py", start=36, end=37),),
-        "sources": ("correctness",),
         "pass_id": PassId("REV-1-abc"),
         "created_at": AT,
         "updated_at": AT,
@@ -72,17 +65,28 @@ def advisory(number: int = 1, **changes: Any) -> Finding:
     return finding(number, **{**given, **changes})
 
 
-def vote(reviewer: str, action: str = "", confidence: int = 75, **changes: Any) -> Vote:
-    """What one reviewer said."""
-    given: dict[str, Any] = {
-        "severity": Severity.HIGH,
-        "autofix_class": AutofixClass.MANUAL,
-        "owner": Owner.HUMAN,
-    }
-    return Vote(reviewer=reviewer, action=action, confidence=confidence, **{**given, **changes})
+def joined(*findings: Finding) -> tuple[Finding, ...]:
+    """The findings as members of one line of work, which has the number of the first."""
+    return tuple(replace(one, line=findings[0].id) for one in findings)
 
 
-def raw_finding(**changes: Any) -> RawFinding:
+def line(*findings: Finding) -> Line:
+    """The findings as a line of work."""
+    return Line(findings[0].id, findings[0].number, joined(*findings))
+
+
+def recommending(*actions: str, **changes: Any) -> tuple[Finding, ...]:
+    """A line of work whose reviewers `a`, `b` ... recommend these actions."""
+    made = [finding(n, reviewer="abc"[n - 1], action=action, **changes) for n, action in enumerate(actions, 1)]
+    return joined(*made)
+
+
+def decision(word: str, at: str = AT, **changes: Any) -> Change:
+    """What was decided about a finding in an earlier walk."""
+    return Change(at=at, what=What.DECISION, who="anna", by=Actor.USER, word=word, **changes)
+
+
+def draft(**changes: Any) -> Draft:
     """What one reviewer returned."""
     given: dict[str, Any] = {
         "input_id": "correctness#1",
@@ -94,15 +98,17 @@ def raw_finding(**changes: Any) -> RawFinding:
         "impact": "Any file can be read.",
         "locations": (Location(path="src/cache.py", start=36),),
     }
-    return RawFinding(**{**given, **changes})
+    return Draft(**{**given, **changes})
 
 
 def ledger_of(*findings: Finding, **passed: Any) -> Ledger:
-    """A ledger with these findings, after a pass."""
-    ledger = Ledger(
-        [PassRecorded(at=AT, assessment=Pass.model_validate({"id": "REV-1-a", "started_at": AT, **passed}))]
-    )
-    ledger.findings.update({one.id: one for one in findings})
+    """A ledger with these findings and their numbers, after a pass."""
+    given: dict[str, Any] = {"id": "REV-1-a", "started_at": AT, "review": "01234567", "coverage": LOOKED}
+    ledger = Ledger([PassRecorded(at=AT, assessment=Pass(**given | passed))])
+    for one in findings:
+        ledger.findings[one.id] = one
+        ledger.passes_before[one.id] = [1] * len(one.history)
+        ledger._members.setdefault(one.line, {})[one.id] = None
     return ledger
 
 
@@ -117,54 +123,80 @@ class FixedChain(TrackerChain):
         return self._status
 
 
+def walk_of(*findings: Finding, trackers: TrackerStatus = ISSUES, ledger: Ledger | None = None, **how: Any) -> Walk:
+    """A walk through these findings before its first question, with advice."""
+    ledger = ledger_of(*findings) if ledger is None else ledger
+    return open_walk(ledger, FixedChain(trackers), advisory=True, **how)
+
+
 def items(*findings: Finding, trackers: TrackerStatus = ISSUES) -> tuple[WalkItem, ...]:
     """What is asked about these findings, advice as well."""
-    return open_walk(ledger_of(*findings), FixedChain(trackers), advisory=True).items
-
-
-def walk_of(*findings: Finding, trackers: TrackerStatus = ISSUES, **how: Any) -> Walk:
-    """A walk through these findings."""
-    return begin(items(*findings, trackers=trackers), trackers, ledger_of(*findings), **how)
-
-
-def keys(walk: Walk) -> list[str]:
-    """What can be answered."""
-    return [str(key) for key in choices(walk)]
+    return walk_of(*findings, trackers=trackers).items
 
 
 @dataclass
 class Drive:
-    """Drives walks: tickets, validations and fixes come out as given, and what was asked for is kept."""
+    """Drives a walk: tickets, validations and fixes come out as given, and what was asked for is kept."""
 
-    tickets: Callable[[Finding], Filed | TicketFailed] = lambda finding: Filed(f"T-{finding.number}")
-    validate: Callable[[Finding], Validation | None] = lambda _finding: Validation(validated=True)
+    tickets: Callable[[Line], Filed | TicketFailed] = lambda line: Filed(f"T-{line.number}")
+    validate: Callable[[Line], Validation | None] = lambda _line: Validation(validated=True)
     trackers: list[TrackerStatus] = field(default_factory=list)  # what is left after each fall back
     fixes: Callable[[Sequence[FindingId]], Fixes] = lambda ids: Fixes(frozenset(ids))
-    filed: list[tuple[int, str]] = field(default_factory=list)  # finding numbers, with the tracker
+    filed: list[int] = field(default_factory=list)  # the numbers of lines of work
     validated: list[list[int]] = field(default_factory=list)
     fixed: list[list[int]] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    asked: list[Question] = field(default_factory=list)
 
-    def run(self, walk: Walk, answers: Iterable[str] = ()) -> Walk:
-        """Answer questions as long as there are answers, and carry out everything else."""
-        left = list(answers)
-        while walk.step is not Step.DONE and (left or not choices(walk)):
-            self.steps.append(walk.step)
-            walk = answer(walk, left.pop(0)) if choices(walk) else self._carry_out(walk)
-        assert not left, f"not asked: {left}"
-        return walk
+    def run(self, begun: Walk, answers: Iterable[str] = (), route: Route | None = Route.EACH) -> Walk | None:
+        """Answer questions as long as there are answers; the walk if it is done."""
+        left, steps = list(answers), walk(begun, route)
+        try:
+            step = next(steps)
+            while True:
+                if not isinstance(step, Question):
+                    step = steps.send(self._carry_out(step))
+                    continue
+                self.asked.append(step)
+                if not left:
+                    return None
+                assert step.accepts(left[0]), f"{left[0]} is not offered by: {step.text}"
+                step = steps.send(left.pop(0))
+        except StopIteration as stopped:
+            assert not left, f"not asked: {left}"
+            done: Walk = stopped.value
+            return done
 
-    def _carry_out(self, walk: Walk) -> Walk:
-        match walk.step:
-            case Step.FILING:
-                self.filed.append((walk.item.finding.number, walk.tracker))
-                return record_ticket(walk, self.tickets(walk.item.finding))
-            case Step.FALLING_BACK:
-                return record_fallback(walk, self.trackers.pop(0) if self.trackers else NO_TRACKER)
-            case Step.VALIDATING:
-                self.validated.append([one.number for one in findings_to_validate(walk)])
-                results = {one.id: self.validate(one) for one in findings_to_validate(walk)}
-                return record_validations(walk, {id: result for id, result in results.items() if result})
-            case _:
-                self.fixed.append([one.number for one in walk.accepted])
-                return record_fixes(walk, self.fixes([one.id for one in walk.accepted]))
+    def _carry_out(self, effect: Effect) -> Any:
+        match effect:
+            case FileTicket():
+                self.filed.append(effect.line.number)
+                return self.tickets(effect.line)
+            case NextTracker():
+                return self.trackers.pop(0) if self.trackers else NO_TRACKER
+            case Validate():
+                self.validated.append([one.number for one in effect.lines])
+                return self._validations(effect.lines)
+            case Fix():
+                self.fixed.append([one.number for one in effect.lines])
+                return self.fixes([one.id for one in effect.lines])
+            case Tell():
+                return self.told.append(effect.text)
+
+    def _validations(self, lines: Sequence[Line]) -> Mapping[FindingId, Validation]:
+        results = {one.id: self.validate(one) for one in lines}
+        return {id: result for id, result in results.items() if result}
+
+
+def finish(begun: Walk, *answers: str, drive: Drive | None = None, route: Route | None = Route.EACH) -> Walk:
+    """The walk after these answers, which end it."""
+    done = (drive or Drive()).run(begun, answers, route)
+    assert done is not None, "something else is asked"
+    return done
+
+
+def ask(begun: Walk, *answers: str, drive: Drive | None = None, route: Route | None = Route.EACH) -> Question:
+    """What is asked after these answers."""
+    drive = drive or Drive()
+    assert drive.run(begun, answers, route) is None, "the walk is done"
+    return drive.asked[-1]

@@ -1,6 +1,7 @@
 """A walk as people see it: menus, blocks, questions and plans, to the letter; and that no finding can forge them."""
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 
@@ -13,31 +14,36 @@ from tests.unit.findings.walk.builders import (
     LINEAR,
     Drive,
     advisory,
+    ask,
+    decision,
     finding,
     items,
-    ledger_of,
-    vote,
+    joined,
+    recommending,
     walk_of,
 )
 
 from pipeline.findings.excerpts import Excerpt
-from pipeline.findings.model import Decision, Evidence, Finding, Location, Severity
+from pipeline.findings.model import Evidence, Finding, FindingState, Location, Severity
+from pipeline.findings.scales import confidence_from_anchor
 from pipeline.findings.trackers.ticket import NO_TRACKER, TicketFailed, TrackerStatus
-from pipeline.findings.walk.machine import Action, OptionKey, Reply, Route, Step, Validation, Walk, begin
 from pipeline.findings.walk.present import (
     confirmation,
     details,
     escape,
     one_line,
-    parse_choice,
     present_fix,
-    question,
     title,
 )
+from pipeline.findings.walk.state import Action, Choice, Route, Turn, Validation
+from pipeline.handlers.questions import Question
 from pipeline.text import display_width
 
 TRACKERS = {"named": LINEAR, "generic": ISSUES, "none": NO_TRACKER}
-DISPUTED = finding(votes=(vote("correctness", "apply"), vote("testing", "skip", confidence=25)))
+DISPUTED = joined(
+    finding(1, action="apply"),
+    finding(2, reviewer="testing", action="skip", confidence=confidence_from_anchor(25)),
+)
 REASONED = finding(why_it_works="One. Two! Three? Four. It matches the check already used at src/io.py:41.")
 HOSTILE = (
     "\x1b[31mRed\x1b[0m \x1b]8;;http://x\x07link\x07 \u202eesrever\r\n"
@@ -45,30 +51,35 @@ HOSTILE = (
 )
 
 
-def at_third_of_eight(one: Finding, trackers: TrackerStatus = LINEAR) -> Walk:
-    """A walk in which a finding is the third of eight."""
-    [item] = items(one, trackers=trackers)
-    return replace(begin((item,) * 8, trackers, ledger_of(one)), position=2)
+def at_third_of_eight(*found: Finding, trackers: TrackerStatus = LINEAR) -> Question:
+    """What is asked about a line of work that is the third of eight."""
+    before = [finding(number, severity=Severity.CRITICAL) for number in (91, 92)]
+    after = [finding(number, severity=Severity.INFO, locations=()) for number in range(93, 98)]
+    return ask(walk_of(*before, *found, *after, trackers=trackers), "skip", "skip")
 
 
-def labels(walk: Walk) -> list[str]:
-    return [str(option) for option in question(walk).options]
+def labels(question: Question) -> list[str]:
+    return [str(option) for option in question.options]
 
 
-def block(one: Finding, trackers: TrackerStatus = LINEAR) -> str:
-    return question(at_third_of_eight(one, trackers)).block
+def block(*found: Finding, trackers: TrackerStatus = LINEAR) -> str:
+    return at_third_of_eight(*found, trackers=trackers).block
 
 
-def stem(one: Finding, trackers: TrackerStatus = LINEAR) -> list[str]:
-    return question(at_third_of_eight(one, trackers)).stem.split("\n")
+def stem(*found: Finding, trackers: TrackerStatus = LINEAR) -> list[str]:
+    return at_third_of_eight(*found, trackers=trackers).text.split("\n")
 
 
-def menus(**how: bool) -> dict[str, list[str]]:
+def menus(*, seed_wording: bool = False) -> dict[str, list[str]]:
     """One or many findings, with a named, some or no tracker, to fix or to acknowledge."""
+    made = {True: ("advisory", advisory), False: ("actionable", finding)}
+
+    def menu(total: int, trackers: TrackerStatus, make: Callable[[int], Finding]) -> list[str]:
+        found = map(make, range(1, total + 1))
+        return labels(ask(walk_of(*found, trackers=trackers, seed_wording=seed_wording)))
+
     return {
-        f"{total} {name} {'advisory' if is_advisory else 'actionable'}": labels(
-            walk_of(*map(advisory if is_advisory else finding, range(1, total + 1)), trackers=trackers, **how)
-        )
+        f"{total} {name} {made[is_advisory][0]}": menu(total, trackers, made[is_advisory][1])
         for total, (name, trackers), is_advisory in product((8, 1), TRACKERS.items(), (False, True))
     }
 
@@ -89,7 +100,7 @@ def test_without_the_original_wording_one_label_differs() -> None:
 
 def test_the_labels_and_their_order() -> None:
     """Four labels, in a fixed order; the recommended one is marked."""
-    assert labels(at_third_of_eight(finding(votes=(vote("x", "skip"),)))) == [
+    assert labels(at_third_of_eight(finding(action="skip"))) == [
         "Apply the proposed fix",
         "Defer — file a Linear ticket",
         "Skip — don't apply, don't track (recommended)",
@@ -108,7 +119,9 @@ def test_the_labels_and_their_order() -> None:
 )
 def test_a_tracker_is_named_only_if_it_is_certain(trackers: TrackerStatus, label: str | None) -> None:
     """The name needs high confidence and an available tracker of that name; without any tracker there is no option."""
-    found = {option.key: option.label for option in question(at_third_of_eight(finding(), trackers)).options}
+    found: dict[str, str] = {
+        option.key: option.label for option in at_third_of_eight(finding(), trackers=trackers).options
+    }
     assert found.get(Action.DEFER) == label
 
 
@@ -120,48 +133,47 @@ def test_a_tracker_is_named_only_if_it_is_certain(trackers: TrackerStatus, label
         ("2", Action.DEFER),
         ("defer — file a linear ticket", Action.DEFER),
         ("Apply the proposed fix (recommended)", Action.APPLY),
-        ("LFG the rest", Reply.REST),
-        ("lfg", Reply.REST),
-        ("r", Reply.REST),
+        ("LFG the rest", Turn.REST),
+        ("lfg", Turn.REST),
+        ("r", Turn.REST),
         ("5", None),
         ("", None),
         ("acknowledge", None),
     ],
 )
-def test_an_answer_is_a_key_however_it_is_written(typed: str, key: OptionKey | None) -> None:
+def test_an_answer_is_a_key_however_it_is_written(typed: str, key: str | None) -> None:
     """Key, letter, number, long and short label all mean the same option; nothing else does."""
-    assert parse_choice(question(at_third_of_eight(finding())).options, typed) is key
+    assert at_third_of_eight(finding()).parse(typed) == key
 
 
 def test_every_option_has_a_letter_of_its_own() -> None:
     """No two options of a question share a first letter, and every question has its labels."""
-    failed = Drive(tickets=lambda _one: TicketFailed("x")).run(walk_of(finding()), ["defer"])
-    confirming = Drive().run(walk_of(finding(), confirms=True), ["defer"])
-    for walk in (at_third_of_eight(advisory()), failed, confirming, walk_of(finding(), route=None)):
-        options = question(walk).options
-        assert len({option.key[0] for option in options}) == len(options)
+    failed = ask(walk_of(finding()), "defer", drive=Drive(tickets=lambda _one: TicketFailed("x")))
+    confirming = ask(walk_of(finding(), confirms=True), "defer")
+    for asked in (at_third_of_eight(advisory()), failed, confirming, ask(walk_of(finding()), route=None)):
+        assert len({option.key[0] for option in asked.options}) == len(asked.options)
 
 
 @pytest.mark.parametrize("name", TRACKERS)
 def test_the_routing_question(name: str, snapshot: SnapshotAssertion) -> None:
     """Without a tracker no tickets are offered, and the question says why."""
-    asked = question(walk_of(*map(finding, range(1, 9)), trackers=TRACKERS[name], route=None, seed_wording=True))
-    assert [asked.stem, *map(str, asked.options)] == snapshot
+    asked = ask(walk_of(*map(finding, range(1, 9)), trackers=TRACKERS[name], seed_wording=True), route=None)
+    assert [asked.text, *map(str, asked.options)] == snapshot
 
 
 def test_the_questions_about_tickets() -> None:
     """The name of the tracker is in both; after a failure so is its reason, sanitized."""
-    confirming = Drive().run(walk_of(finding(), confirms=True), ["defer"])
-    assert question(confirming).stem == "This files a ticket on GitHub Issues. Proceed?"
-    failed = Drive(tickets=lambda _one: TicketFailed("HTTP 503.")).run(walk_of(finding(), trackers=LINEAR), ["defer"])
-    assert [question(failed).stem, *labels(failed)] == [
+    begun = walk_of(finding(), trackers=LINEAR)
+    assert ask(walk_of(finding(), confirms=True), "defer").text == "This files a ticket on GitHub Issues. Proceed?"
+    failed = ask(begun, "defer", drive=Drive(tickets=lambda _one: TicketFailed("HTTP 503.")))
+    assert [failed.text, *labels(failed)] == [
         "Defer failed: Linear returned HTTP 503. How should the agent handle this finding?",
         "Retry on Linear",
         "Fall back to next sink",
         "Convert to Skip — record the failure",
     ]
-    silent = Drive(tickets=lambda _one: TicketFailed("\x1b[2J\n")).run(walk_of(finding(), trackers=LINEAR), ["defer"])
-    assert "Linear returned no reason given." in question(silent).stem
+    silent = ask(begun, "defer", drive=Drive(tickets=lambda _one: TicketFailed("\x1b[2J\n")))
+    assert "Linear returned no reason given." in silent.text
 
 
 def test_the_block(snapshot: SnapshotAssertion) -> None:
@@ -202,24 +214,22 @@ def test_a_name_keeps_its_capital_in_the_question(given: str) -> None:
 def test_reviewers_who_disagree_are_named() -> None:
     """With their doubts and the recommendation, once: at the end of the block."""
     line = "Correctness recommends Apply; Testing recommends Skip (low confidence). Agent's recommendation: Skip."
-    assert block(DISPUTED).split("\n\n")[-1] == line
-    assert len(stem(DISPUTED)) == 2
-    assert "recommends" not in block(finding(votes=(vote("correctness", "apply"), vote("testing", "apply"))))
+    assert block(*DISPUTED).split("\n\n")[-1] == line
+    assert len(stem(*DISPUTED)) == 2
+    assert "recommends" not in block(*recommending("apply", "apply"))
 
 
 def test_a_lost_tracker_is_on_the_conflict_line_and_in_the_question() -> None:
     """A Defer that is not available becomes a Skip; the block says so, and the question that there is no tracker."""
-    [item] = items(finding(votes=(vote("x", "defer"),)), trackers=LINEAR)
     downgraded = "The review recommended Defer; downgraded to Skip — no tracker sink available."
-    asked = question(begin((item,), NO_TRACKER, ledger_of()))
-    assert asked.stem.split("\n") == [
+    asked = ask(walk_of(finding(action="defer"), trackers=NO_TRACKER))
+    assert asked.text.split("\n") == [
         "P1 path traversal in loadUserFromCache.",
         "Skip the fix and leave the finding open?",
         "Defer unavailable on this platform — no durable tracker sink detected.",
     ]
     assert asked.block.endswith(f"\n\n{downgraded}")
-    [item] = items(finding(votes=(vote("a", "apply"), vote("b", "defer"))), trackers=LINEAR)
-    assert question(begin((item,), NO_TRACKER, ledger_of())).block.endswith(
+    assert ask(walk_of(*recommending("apply", "defer"), trackers=NO_TRACKER)).block.endswith(
         f"A recommends Apply; B recommends Defer. {downgraded} Agent's recommendation: Skip."
     )
 
@@ -240,19 +250,34 @@ def test_a_finding_without_a_fix_says_so() -> None:
 
 def test_a_single_finding_is_not_counted() -> None:
     """No position in the heading nor in the question."""
-    asked = question(walk_of(finding()))
+    asked = ask(walk_of(finding()))
     assert asked.block.startswith("## P1 Path traversal in loadUserFromCache\n")
-    assert asked.stem.startswith("P1 path traversal in loadUserFromCache.\n")
+    assert asked.text.startswith("P1 path traversal in loadUserFromCache.\n")
 
 
-def test_a_cluster_is_one_entry_with_the_texts_of_its_members() -> None:
-    """The reviewers are counted, and each member keeps its own severity, title and impact."""
-    votes = (vote("correctness"), vote("security"), vote("testing"))
-    leader = finding(1, votes=votes)
-    member = finding(2, title="Reads any file", impact="**Bad**.", sources=("security",), severity=Severity.MEDIUM)
-    [item] = items(leader)
-    text = question(begin((replace(item, members=(member,)),), LINEAR, ledger_of())).block
-    assert text.endswith("**Reported by 3 reviewers**\n\n- security, P2 Reads any file: **Bad**.")
+def test_a_line_of_work_is_one_entry_with_the_texts_of_its_members() -> None:
+    """The reviewers are counted; each member keeps its own severity, title and text, also if it is closed."""
+    second = finding(2, reviewer="security", title="Reads any file", impact="**Bad**.", severity=Severity.MEDIUM)
+    closed = finding(3, reviewer="testing", state=FindingState.VERIFIED_FIXED)
+    asked = ask(walk_of(*joined(finding(1), second, closed)))
+    assert asked.block.endswith(
+        "**Reported by 3 reviewers**\n\n- correctness, P1 Path traversal in loadUserFromCache\n"
+        "- security, P2 Reads any file: **Bad**.\n"
+        "- testing, P1 Path traversal in loadUserFromCache (verified fixed): "
+        "Any caller reads any file. That is bad."
+    )
+
+
+def test_the_fix_of_any_open_member_is_shown() -> None:
+    """What is recommended is what is shown: the worst finding may be without a fix."""
+    second = finding(2, reviewer="security", severity=Severity.MEDIUM, fix="Check the id first.")
+    asked = ask(walk_of(*joined(finding(1, fix=None), second)))
+    assert asked.text.splitlines()[1] == "Apply the proposed fix in cache.py?"
+    assert "**Proposed fix**\n\nCheck the id first." in asked.block
+    closed = replace(second, state=FindingState.VERIFIED_FIXED)
+    asked = ask(walk_of(*joined(finding(1, fix=None), closed)))
+    assert asked.text.splitlines()[1] == "Defer and file a ticket?"
+    assert "Check the id first." not in asked.block.partition("**Reported by")[0]
 
 
 @pytest.mark.parametrize(
@@ -267,7 +292,7 @@ def test_a_cluster_is_one_entry_with_the_texts_of_its_members() -> None:
 )
 def test_one_action_is_asked_about(one: Finding, trackers: TrackerStatus, phrase: str) -> None:
     """The recommended one, as a yes or no."""
-    assert stem(one, trackers)[1] == phrase
+    assert stem(one, trackers=trackers)[1] == phrase
 
 
 @pytest.mark.parametrize(
@@ -282,7 +307,7 @@ def test_one_action_is_asked_about(one: Finding, trackers: TrackerStatus, phrase
 )
 def test_one_line_confirms(one: Finding, action: Action, reference: str, line: str) -> None:
     """What was done, to the letter."""
-    assert confirmation(items(one)[0], action, reference) == line
+    assert confirmation(items(one)[0], Choice(action, ref=reference)) == line
 
 
 def test_severities_are_shown_as_levels() -> None:
@@ -297,13 +322,16 @@ def test_text_from_a_finding_is_inert() -> None:
         impact=HOSTILE,
         fix=HOSTILE,
         locations=(Location(path=HOSTILE, start=1),),
-        votes=(vote(HOSTILE, "apply"), vote("**Proposed fix**", "skip")),
+        reviewer=HOSTILE,
+        action="apply",
         why_it_works=HOSTILE,
     )
-    text = block(evil) + "\n" + "\n".join(stem(evil)) + confirmation(items(evil)[0], Action.DEFER, HOSTILE)
+    found = joined(evil, replace(evil, id=finding(2).id, reviewer="**Proposed fix**", action="skip"))
+    deferred = confirmation(items(*found)[0], Choice(Action.DEFER, ref=HOSTILE))
+    text = block(*found) + "\n" + "\n".join(stem(*found)) + deferred
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f\u202e]", text)
     assert text.count("\n## ") == 0
-    assert len(re.findall(r"^\*\*", text, re.MULTILINE)) == 3
+    assert len(re.findall(r"^\*\*", text, re.MULTILINE)) == 4
 
 
 @pytest.mark.parametrize(
@@ -327,14 +355,14 @@ MIXED = (
     finding(1, severity=Severity.CRITICAL, plain_title="Any caller can read any file of the whole machine now"),
     finding(2, locations=(Location(path="src/a/very/long/path/that/takes/most/of/the/line.py", start=1234),)),
     finding(3, fix=None),
-    finding(4, votes=(vote("x", "skip"),), locations=()),
+    finding(4, action="skip", locations=()),
     advisory(5),
 )
 
 
 def plan(route: Route, trackers: TrackerStatus = LINEAR, *answers: str) -> list[str]:
-    asked = question(Drive().run(walk_of(*MIXED, trackers=trackers, route=route), answers))
-    return [*asked.plan.split("\n"), "", *asked.stem.split("\n"), *(str(option) for option in asked.options)]
+    asked = ask(walk_of(*MIXED, trackers=trackers), *answers, route=route)
+    return [*asked.plan.split("\n"), "", *asked.text.split("\n"), *labels(asked)]
 
 
 @pytest.mark.parametrize("name", ["named", "generic"])
@@ -351,17 +379,16 @@ def test_the_plan_for_the_rest(snapshot: SnapshotAssertion) -> None:
 
 def test_the_plan_without_a_tracker(snapshot: SnapshotAssertion) -> None:
     """What was to be deferred is told apart from what was to be skipped anyway."""
-    deferred = finding(6, votes=(vote("x", "defer"),))
-    asked = question(walk_of(*MIXED, deferred, trackers=NO_TRACKER, route=Route.ALL))
+    asked = ask(walk_of(*MIXED, finding(6, action="defer"), trackers=NO_TRACKER), route=Route.ALL)
     assert asked.plan.split("\n") == snapshot
 
 
 def test_a_plan_with_nothing_left_still_asks() -> None:
     """If everything was refused the person sees that, and can go back."""
     drive = Drive(validate=lambda _one: Validation(validated=False, reason="no"))
-    walk = drive.run(walk_of(finding(1), finding(2), validates=True), ["rest"])
-    assert walk.step is Step.PREVIEWING
-    assert question(walk).plan.startswith("Plan — 0 remaining findings (0 already decided):\n\nDropping")
+    asked = ask(walk_of(finding(1), finding(2), validates=True), "rest", drive=drive)
+    assert asked.keys == ("proceed", "cancel")
+    assert asked.plan.startswith("Plan — 0 remaining findings (0 already decided):\n\nDropping")
 
 
 def test_every_line_of_a_plan_fits() -> None:
@@ -369,8 +396,8 @@ def test_every_line_of_a_plan_fits() -> None:
     lines = plan(Route.ALL)
     assert max(map(display_width, lines)) <= 80
     assert any(line.endswith("…") for line in lines)
-    walk = walk_of(finding(1, title="検" * 100), finding(2), route=Route.ALL)
-    [line] = [line for line in question(walk).plan.split("\n") if line.endswith("…")]
+    asked = ask(walk_of(finding(1, title="検" * 100), finding(2)), route=Route.ALL)
+    [line] = [line for line in asked.plan.split("\n") if line.endswith("…")]
     assert len(line) + line.count("検") == 80
 
 
@@ -440,20 +467,21 @@ def test_whatever_is_proposed_can_be_shown(fix: str) -> None:
 
 def test_the_plan_in_the_original_wording() -> None:
     """Its heading has the original words."""
-    walk = Drive().run(walk_of(finding(1), finding(2), seed_wording=True), ["rest"])
-    assert question(walk).plan.startswith("LFG plan — 2 remaining findings (0 already decided):")
+    asked = ask(walk_of(finding(1), finding(2), seed_wording=True), "rest")
+    assert asked.plan.startswith("LFG plan — 2 remaining findings (0 already decided):")
 
 
 def test_earlier_decisions_and_tickets_are_shown() -> None:
     """The last two with the day, and the ticket or the reason; the details have all of them."""
-    made = [
-        Decision(at="2026-01-01T00:00:00Z", action="skip", reason="Not now."),
-        Decision(at="2026-01-02T00:00:00Z", action="defer", ref="https://x/1"),
-        Decision(at="2026-01-03T00:00:00Z", action="skip", reason="Later."),
-    ]
-    lines = block(finding(decisions=tuple(made))).split("\n\n")
+    history = (
+        decision("skip", "2026-01-01T00:00:00Z", note="Not now."),
+        decision("defer", "2026-01-02T00:00:00Z", ref="https://x/1"),
+        decision("skip", "2026-01-03T00:00:00Z", note="Later."),
+    )
+    found = joined(finding(1, history=history), finding(2, history=history))
+    lines = block(*found).split("\n\n")
     assert lines[2] == "Earlier: deferred on 2026-01-02, https://x/1; skipped on 2026-01-03, Later."
-    assert details(items(finding(decisions=tuple(made)))[0], ()).count(" on 2026-01-0") == 3
+    assert details(items(*found)[0], ()).count(" on 2026-01-0") == 3
 
 
 def test_details_are_whole_and_inert() -> None:
@@ -469,6 +497,6 @@ def test_details_are_whole_and_inert() -> None:
 def test_a_finding_that_was_not_validated_is_flagged_in_the_plan() -> None:
     """It is severe, so it stays; the plan says that nobody has looked."""
     drive = Drive(validate=lambda one: None if one.number == 1 else Validation(validated=True))
-    walk = drive.run(walk_of(finding(1), finding(2), validates=True), ["rest"])
-    flagged = [line.endswith(" (not validated)") for line in question(walk).plan.splitlines() if "[P1]" in line]
+    asked = ask(walk_of(finding(1), finding(2), validates=True), "rest", drive=drive)
+    flagged = [line.endswith(" (not validated)") for line in asked.plan.splitlines() if "[P1]" in line]
     assert flagged == [True, False]

@@ -1,33 +1,46 @@
 """The completion report at the end of every walk."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
-from tests.unit.findings.walk.builders import ISSUES, LINEAR, Drive, advisory, finding, items, ledger_of, vote, walk_of
+from tests.unit.findings.walk.builders import (
+    LINEAR,
+    LOOKED,
+    Drive,
+    advisory,
+    decision,
+    finding,
+    finish,
+    joined,
+    ledger_of,
+    walk_of,
+)
 
-from pipeline.findings.events import Coverage, Disposition, ItemOutcome
+from pipeline.findings.events import Coverage, Disposition, ItemOutcome, Look
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import AutofixClass, Finding, FindingState, ReportStatus, Severity
+from pipeline.findings.lines import Line
+from pipeline.findings.model import AutofixClass, Finding, FindingState, Gate, ReportStatus, Severity
 from pipeline.findings.scales import confidence_from_anchor
 from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed
 from pipeline.findings.verdicts import Readiness
-from pipeline.findings.walk.machine import Fixes, Route, Walk, begin
 from pipeline.findings.walk.report import render_report, report_data
+from pipeline.findings.walk.state import Fixes, Route, Walk
 
 COVERAGE = Coverage(
-    reviewers={
-        "correctness": ReportStatus.RETURNED,
-        "security": ReportStatus.MISSING,
-        "testing": ReportStatus.EMPTY,
-    },
+    looks=(
+        Look(reviewer="correctness", status=ReportStatus.RETURNED),
+        Look(reviewer="security", status=ReportStatus.MISSING),
+        Look(reviewer="testing", status=ReportStatus.EMPTY),
+    ),
     residual_risks=("The cache is never emptied.",),
     testing_gaps=("No test reads a missing file.",),
 )
 FOUND = (
     finding(1, severity=Severity.CRITICAL),
     finding(2),
-    finding(3, impact="", votes=(vote("testing"),), sources=("testing",)),
+    finding(3, impact="", reviewer="testing"),
     finding(4, severity=Severity.MEDIUM),
     advisory(5),
 )
@@ -42,13 +55,18 @@ OUTCOMES = (
 HIDDEN = tuple(ItemOutcome(input_id=f"x#{n}", disposition=one, reason="") for n, one in enumerate(OUTCOMES))
 
 
-def run(*answers: str, found: tuple[Finding, ...] = FOUND, drive: Drive | None = None, **how: Any) -> Walk:
-    passed = {"coverage": how.pop("coverage", Coverage()), "entries": how.pop("entries", ())}
-    walk = begin(items(*found, trackers=LINEAR), LINEAR, ledger_of(*found, **passed), **how)
-    return (drive or Drive()).run(walk, answers)
+def run(
+    *answers: str,
+    found: tuple[Finding, ...] = FOUND,
+    drive: Drive | None = None,
+    route: Route | None = Route.EACH,
+    **passed: Any,
+) -> Walk:
+    begun = walk_of(ledger=ledger_of(*found, **passed), trackers=LINEAR)
+    return finish(begun, *answers, drive=drive, route=route)
 
 
-def fail_second(one: Finding) -> Filed | TicketFailed:
+def fail_second(one: Line) -> Filed | TicketFailed:
     return TicketFailed("HTTP 503") if one.number == 2 else Filed(f"https://linear.app/T-{one.number}")
 
 
@@ -123,7 +141,7 @@ def test_the_verdict_is_on_what_remains(found: Finding, answer: str, verdict: Re
 def test_the_verdict_counts_findings_outside_the_walk_and_missing_reviewers() -> None:
     """It is on the change, not on the walk; nothing found by those who answered is not nothing found."""
     severe = finding(9, severity=Severity.CRITICAL, autofix_class=SAFE)
-    walk = Drive().run(begin(items(finding()), ISSUES, ledger_of(finding(), severe)), ["apply"])
+    walk = run("apply", found=(finding(), severe))
     silent = run("acknowledge", found=(advisory(),), coverage=COVERAGE)
     assert [report_data(one)["verdict"] for one in (walk, silent)] == [Readiness.NOT_READY] * 2
 
@@ -137,7 +155,7 @@ def test_findings_that_nobody_explained_are_counted() -> None:
 
 def test_without_a_pass_nothing_was_reviewed() -> None:
     """There is no coverage, nothing is called resolved, and the change is not ready."""
-    report = report_data(begin((), LINEAR, Ledger()))
+    report = report_data(finish(walk_of(ledger=Ledger())))
     assert (report["summary"], report["verdict"]) == ("Nothing was reviewed.", Readiness.NOT_READY)
     assert report["coverage"]["suppressed"] == 0
 
@@ -166,21 +184,21 @@ def fixed(number: int) -> Finding:
         (
             [finding(1, autofix_class=SAFE), finding(2, confidence=confidence_from_anchor(50))],
             "No finding needs a decision. (1 safe_auto, 1 doubtful findings remain in the report.)",
-            "Ready with fixes",
+            "Ready with fixes: nothing blocks; 2 findings are still open",
         ),
     ],
 )
 def test_nothing_to_decide(found: list[Finding], line: str, verdict: str) -> None:
     """One line with what was fixed and what remains, and the verdict; never more than is true."""
-    walk = begin((), LINEAR, ledger_of(*found))
+    walk = replace(walk_of(*found), items=())
     assert render_report(walk) == f"{line}\n\nVerdict: {verdict}."
     assert report_data(walk)["summary"] == line
 
 
 def test_what_no_tracker_took_is_listed_for_programs() -> None:
     """Filed, failed and without a tracker: each finding is in one list."""
-    without = finding(7, votes=(vote("x", "defer"),))
-    walk = Drive().run(walk_of(without, trackers=NO_TRACKER, route=Route.ALL), ["proceed"])
+    without = finding(7, action="defer")
+    walk = finish(walk_of(without, trackers=NO_TRACKER), "proceed", route=Route.ALL)
     assert report_data(walk)["tickets"] == {
         "filed": [],
         "failed": [],
@@ -199,3 +217,47 @@ def test_the_report_is_inert() -> None:
     assert lines.count("**Failures**") == 1
     assert "\x1b" not in "".join(lines)
     assert [line for line in lines if line.startswith("## ")] == ["## Completion report"]
+
+
+def test_members_are_in_the_report() -> None:
+    """Each with its reviewer, severity and state."""
+    found = joined(finding(1), finding(2, reviewer="security", severity=Severity.LOW))
+    [entry] = report_data(run("skip", found=found))["findings"]
+    assert [(one["number"], one["reviewer"], one["severity"], one["state"]) for one in entry["members"]] == [
+        (1, "correctness", "high", "open"),
+        (2, "security", "low", "open"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        ((finding(1), finding(2), finding(3)), "nothing blocks; 2 findings are left to decide"),
+        ((finding(1),), "nothing blocks; 1 finding is still open"),
+        ((finding(1, gate=Gate.MUST),), "1 finding must still be fixed; 1 finding is still open"),
+        ((finding(1), finding(2, history=(decision("skip"),))), "nothing blocks; 2 findings are still open"),
+    ],
+)
+def test_ready_with_fixes_is_explained(found: tuple[Finding, ...], why: str) -> None:
+    """In the line of the verdict: what blocks, and what is left."""
+    begun = walk_of(found[0], trackers=LINEAR)
+    walk = replace(finish(begun, "skip"), ledger=ledger_of(*found))
+    assert report_data(walk)["why"] == why
+    assert render_report(walk).endswith(f"Verdict: Ready with fixes: {why}.")
+
+
+@pytest.mark.parametrize(
+    ("severity", "verdict", "resolved"),
+    [
+        (Severity.MEDIUM, Readiness.READY, "All actionable findings resolved"),
+        (Severity.CRITICAL, Readiness.NOT_READY, "No finding needs a decision"),
+    ],
+)
+def test_what_is_about_another_change_is_told_apart(severity: Severity, verdict: str, resolved: str) -> None:
+    """Nobody is asked about it; nothing is called resolved, or ready, while it blocks."""
+    elsewhere = finding(1, severity=severity)
+    walk = replace(walk_of(ledger=ledger_of(elsewhere, paths=("other.py",), coverage=LOOKED)), items=())
+    report = report_data(walk)
+    assert (report["verdict"], report["open"], report["elsewhere"]) == (verdict, 0, 1)
+    assert report["not_asked"] == {"unrelated": 1}
+    assert report["summary"] == f"{resolved}. (1 unrelated finding remains in the report.)"

@@ -2,32 +2,32 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.findings.walk.builders import AT, finding
+from tests.unit.findings.walk.builders import AT, finding, joined
 
 from pipeline.engine.context import EMPTY, Context, Delete, Set
 from pipeline.engine.outcome import Outcome, Status, StatusSource, stage_operations
-from pipeline.engine.ports import Job, LedgerLine, Waiting
+from pipeline.engine.ports import Concluded, Job, Waiting
 from pipeline.engine.records import RunCreated
 from pipeline.engine.state import begin
 from pipeline.errors import AwfError
-from pipeline.findings.events import DecisionMade, FindingRaised, decode_event
+from pipeline.findings.events import FindingChanged, FindingRaised, decode_event
 from pipeline.findings.git import TreeSnapshots
+from pipeline.findings.keys import ReviewKey
 from pipeline.findings.ledger import LedgerStore
-from pipeline.findings.model import Finding
-from pipeline.findings.plugin import ReviewKey
+from pipeline.findings.model import Finding, What
 from pipeline.findings.run_findings import RunFindings
 from pipeline.findings.trackers.ticket import TicketFailed
-from pipeline.findings.walk.machine import Action, OptionKey, Reply
-from pipeline.findings.walk.present import Question
-from pipeline.findings.walk.stage import TriageHandler, answers_for_visit
-from pipeline.journal.memory import MemoryJournal
+from pipeline.findings.walk.stage import TriageHandler, answers_for_visit, decisions_answer
+from pipeline.findings.walk.state import Action, Choice, Turn
+from pipeline.handlers.questions import Question, Reply
+from pipeline.journal.memory import MemoryJournal, MemoryMailbox
 from pipeline.language.model import LlmStage, TriageStage, TriageTarget
 
 STAGE = TriageStage(id="sort", apply=TriageTarget(to="fix"), done=TriageTarget(to="end"))
@@ -36,23 +36,26 @@ SOURCE = 'workflow "W" {\nversion 2\nstart "a"\nstage "a" kind="llm" prompt="x"\
 ONE, TWO, THREE = finding(1), finding(2), finding(3, fix=None)
 
 
+CTRL_C = "ctrl-c"
+
+
 @dataclass
 class Person:
     """A person at the terminal with answers; without any they leave."""
 
-    answers: list[OptionKey]
+    answers: list[str]
     told: list[str] = field(default_factory=list)
     asked: list[Question] = field(default_factory=list)
     left: int = 0
 
-    async def choose(self, question: Question) -> OptionKey | None:
+    async def ask(self, question: Question) -> Reply | None:
         self.asked.append(question)
         if not self.answers:
             return None
         answer = self.answers.pop(0)
-        if answer is Reply.CANCEL:  # they press Ctrl-C
+        if answer == CTRL_C:
             raise asyncio.CancelledError
-        return answer
+        return Reply(answer)
 
     def tell(self, line: str) -> None:
         self.told.append(line)
@@ -87,11 +90,11 @@ class Stage:
     def recorded(self, outcome: Outcome, visit: int = 1) -> dict[int, tuple[str, str]]:
         """The decisions that are recorded with the stage: by number, what and by whom."""
         context = EMPTY.apply(stage_operations(STAGE, outcome))
-        added = self.findings.after_stage(STAGE, visit, outcome, context, self.state, 0.0)
-        numbers = {one.id: one.number for one in self.findings.ledger()}
-        events = [decode_event(one.text) for one in added if isinstance(one, LedgerLine)]
-        made = [one for one in events if isinstance(one, DecisionMade)]
-        return {numbers[one.id]: (one.decision.action, one.decision.by) for one in made}
+        added = self.findings.conclude([Concluded(STAGE, visit, outcome)], context, self.state, 0.0)
+        numbers = {one.id: one.number for one in self.findings.ledger().findings.values()}
+        made = [event for line in added.lines if isinstance(event := decode_event(line.text), FindingChanged)]
+        assert all(event.change.what is What.DECISION for event in made)
+        return {numbers[event.id]: (event.change.word, event.change.by) for event in made}
 
 
 def test_each_question_goes_to_the_first_who_has_an_answer(tmp_path: Path) -> None:
@@ -101,7 +104,7 @@ def test_each_question_goes_to_the_first_who_has_an_answer(tmp_path: Path) -> No
     outcome = stage.done(answers={"sort": ["apply"]})
     assert (outcome.status, outcome.source, outcome.preferred_label) == (Status.SUCCESS, StatusSource.HUMAN, "apply")
     assert outcome.updates == {ReviewKey.CHOSEN: [ONE.id]}
-    assert [one.stem.split(" — ")[0] for one in person.asked] == ["Finding 2 of 3", "Finding 3 of 3"]
+    assert [one.text.split(" — ")[0] for one in person.asked] == ["Finding 2 of 3", "Finding 3 of 3"]
     assert stage.recorded(outcome) == {1: ("apply", "user"), 2: ("skip", "user"), 3: ("skip", "user")}
     assert len(person.told) == 3
     assert person.left == 1
@@ -116,7 +119,7 @@ def test_without_an_answer_the_run_waits_and_nothing_is_decided(tmp_path: Path) 
 
 def test_an_interruption_names_the_tickets_and_cancels_the_run(tmp_path: Path) -> None:
     """The person is told that nothing was recorded, and which tickets stay."""
-    person = Person([Action.DEFER, Reply.PROCEED, Reply.CANCEL])
+    person = Person([Action.DEFER, Turn.PROCEED, CTRL_C])
     stage = Stage(tmp_path, ONE, TWO, person=person)
     with pytest.raises(asyncio.CancelledError):
         stage.run()
@@ -139,9 +142,28 @@ def test_auto_approve_accepts_what_is_recommended(tmp_path: Path, findings: tupl
 def test_recorded_answers_need_no_confirmation_of_the_tracker(tmp_path: Path) -> None:
     """They were written before the tracker was known; a person is asked."""
     assert Stage(tmp_path, ONE).done(answers={"sort": ["defer"]}).preferred_label == "done"
-    person = Person([Action.DEFER, Reply.PROCEED])
+    person = Person([Action.DEFER, Turn.PROCEED])
     Stage(tmp_path, ONE, person=person).done()
     assert [len(one.options) for one in person.asked] == [3, 2]
+
+
+def test_a_line_of_work_is_decided_and_chosen_as_a_whole(tmp_path: Path) -> None:
+    """One question for all its members; each has the decision, and each is handed to the fix stage."""
+    stage = Stage(tmp_path, *joined(ONE, finding(2, reviewer="testing")))
+    outcome = stage.done(answers={"sort": ["apply"]})
+    assert outcome.updates == {ReviewKey.CHOSEN: [ONE.id, TWO.id]}
+    assert stage.recorded(outcome) == {1: ("apply", "user"), 2: ("apply", "user")}
+
+
+def test_what_was_decided_elsewhere_counts(tmp_path: Path) -> None:
+    """Decisions that wait in the mailbox are used, and nobody is asked about another finding."""
+    person = Person([])
+    stage = Stage(tmp_path, ONE, TWO, person=person)
+    mailbox = MemoryMailbox()
+    mailbox.put_answer(decisions_answer("r", "sort", 1, {ONE.id: Choice(Action.SKIP)}, "anna", 1.0))
+    stage.handler = replace(stage.handler, mailbox=mailbox)
+    assert stage.recorded(stage.done()) == {1: ("skip", "user")}
+    assert person.asked == []
 
 
 def test_nothing_to_decide_asks_nobody(tmp_path: Path) -> None:
@@ -203,8 +225,8 @@ def test_findings_stay_chosen_until_they_were_worked_on(
 ) -> None:
     """Until a fix stage passes, a review runs, or the next triage ends; a failed fix stage keeps them."""
     triage = Stage(tmp_path, ONE)
-    left = list(triage.findings.after_stage(stage, 1, outcome, context(ONE), triage.state, 0.0))
-    assert (Delete(ReviewKey.CHOSEN) in left) is gone
+    added = triage.findings.conclude([Concluded(stage, 1, outcome)], context(ONE), triage.state, 0.0)
+    assert (Delete(ReviewKey.CHOSEN) in added.operations) is gone
 
 
 KEYS = st.lists(st.sampled_from(["apply", "skip", "defer", "rest", "proceed", "cancel", "acknowledge"]), max_size=9)

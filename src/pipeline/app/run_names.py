@@ -1,0 +1,75 @@
+"""The names by which people call a run: its id, the beginning of it, or `latest`."""
+
+from collections.abc import Callable, Collection, Sequence
+from difflib import get_close_matches
+
+from pipeline.engine.errors import JournalError, UnknownRun
+from pipeline.errors import AwfError
+from pipeline.text import did_you_mean, listing
+
+NEWEST = ("latest", "-")  # what a person writes for the newest run
+MAX_NAMES = 5  # how many names an error lists
+
+
+def find_run(name: str, runs: Sequence[str]) -> str:
+    """The run with a name or a unique prefix, or the newest for `latest` and `-`; `runs` has the oldest first."""
+    if name in runs:
+        return name
+    if name in NEWEST:
+        if not runs:
+            raise UnknownRun("no runs yet", help="start one with: awf run WORKFLOW")
+        return runs[-1]
+    matches = [run for run in runs if run.startswith(name)] if name else []
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        words = f'{len(matches)} runs start with "{name}"'
+        raise AwfError(words, help=f"write more of the id: {join_names(matches[::-1])}")
+    if not runs:
+        help = "no runs yet; start one with: awf run WORKFLOW"
+    elif likely := get_close_matches(name, runs, n=MAX_NAMES, cutoff=0.6):
+        help = f"did you mean {join_names([run for run in reversed(runs) if run in likely], last='or')}?"
+    else:
+        help = f"the newest are {join_names(runs[-3:][::-1])}"
+    raise UnknownRun(f'there is no run "{name}"', help=help)
+
+
+def split_run(
+    words: Sequence[str], runs: Sequence[str], names: Callable[[str], Collection[str]], least: int, most: int
+) -> tuple[str, Sequence[str]]:
+    """Split arguments into the run they start with, or the newest when they do not start with one, and the rest.
+
+    At least `least` and at most `most` arguments follow the run. Where the first may be a run or a name in the newest
+    run, as listed by `names`, an exact name is preferred to the prefix of a run's id.
+    """
+    if len(words) > most:
+        return find_run(words[0], runs), words[1:]
+    newest = find_run(NEWEST[0], runs)
+    if len(words) <= least:
+        return newest, words
+    word = words[0]
+    try:
+        known = names(newest)
+    except JournalError:  # the newest run is damaged: another one can still be named
+        return find_run(word, runs), words[1:]
+    if word.lower() not in {name.lower() for name in known}:
+        try:
+            return find_run(word, runs), words[1:]
+        except UnknownRun:
+            help = did_you_mean(word, [*runs, *known]) or f"the newest runs are {join_names(runs[-3:][::-1])}"
+            raise UnknownRun(f'there is no run "{word}", nor that name in run {newest}', help=help) from None
+    if word in runs:
+        help = f'write latest {word} for the name in the newest run, or {word} "" for the run'
+        raise AwfError(f'"{word}" is both a run and a name in the newest run', help=help)
+    return newest, words
+
+
+def check_run_name(name: str) -> None:
+    """Refuse a name by which the run could not be found."""
+    if name in NEWEST:
+        raise AwfError(f'"{name}" cannot be the name of a run: it means the newest run', help="choose another")
+
+
+def join_names(names: Sequence[str], last: str = "and") -> str:
+    """Return the first few names, for an error."""
+    return listing(names, MAX_NAMES, last)
