@@ -44,9 +44,7 @@ def test_a_script_runs_the_workflow(awf: Awf, tmp_path: Path) -> None:
     """Replies for its stages run the workflow without an agent."""
     (tmp_path / "fix.awf.kdl").write_text(WORKFLOW)
     (tmp_path / "Makefile").write_text("check:\n\t@true\n")
-    (tmp_path / "replies.json").write_text(
-        json.dumps({"review": ['Fine.\n{"findings": [], "reviewed": ["a.py: read"]}']})
-    )
+    (tmp_path / "replies.json").write_text(json.dumps({"review": ['{"findings": [], "reviewed": ["a.py: read"]}']}))
     assert awf("run", "fix.awf.kdl", "--goal", "g", "--script", "replies.json").returncode == 0
 
 

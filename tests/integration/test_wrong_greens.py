@@ -264,8 +264,9 @@ ANSWERS = {
         answer(defect(1, severity="P3"), verdict="REJECT"),
         answer(defect(2, severity="P3"), summary={"blocker": 1}),
         f"P0: anybody can run code.\n{answer(defect(3, severity='P3'))}",
-        f"I could not access the repository.\n{answer(defect(4, severity='P3'))}",
+        f"The discount is taken off twice.\n{answer(defect(4, severity='P3'))}",
     ],
+    "a refusal beside a minor finding": [f"I could not access the repository.\n{answer(defect(severity='P3'))}"],
     "files that were left out": [answer(not_reviewed=["app.py"]), answer(skipped=["app.py"])],
     "a defect among the risks": [
         answer(residual_risks=[{"title": "add() seems to subtract", "severity": "P0"}]),
@@ -273,8 +274,10 @@ ANSWERS = {
         answer(residual_risks=["Critical: data may be lost in cut()"]),
         answer(testing_gaps=["P0: cut() deletes anything; no test"]),
     ],
-    "an answer that is quoted, thought or an example": [
-        "The format you asked for is:\n" + "".join(f"> {line}\n" for line in ("```json", answer(), "```")),
+    "an answer that is quoted": [
+        "The format you asked for is:\n" + "".join(f"> {line}\n" for line in ("```json", answer(), "```"))
+    ],
+    "an answer that is thought or an example": [
         f"For example, if there were nothing I would answer\n{answer()}\nbut I have not looked yet.",
         *(f"[THINK]\n{answer()}\n[/THINK]", f"<analysis>\n{answer()}\n</analysis>"),
     ],

@@ -51,7 +51,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "answer": Answer,
     "list": listed_items,
     "refusal": doubts.refusal,
-    "defect": doubts.named_defect,
+    "defect": doubts.named_blocker,
     "examined": doubts.not_looked,
     "digest": lambda text: failure_headline(text, "", "failed"),
     "quote": norm_quote.__wrapped__,

@@ -433,8 +433,8 @@ class Report:
     rulings: tuple[Said, ...] = ()  # on findings that it was given by number
     reviewed: tuple[str, ...] = ()  # the files that it says it examined, and what it checked
     problem: str = ""  # what is wrong with the whole answer
-    doubt: str = ""  # what keeps an empty list from being believed, such as prose that names a defect
-    aside: str = ""  # what it says beside an empty list, in many words
+    doubt: str = ""  # what keeps a list that speaks against nothing from being believed, such as a refusal
+    beside: tuple[str, ...] = ()  # what an answer that speaks against nothing says beside its list
     notes: tuple[str, ...] = ()  # what is odd about it and changes nothing
     covered: tuple[str, ...] | None = None  # the paths it looked at; None: unknown
     checked: frozenset[str] | None = None  # the tool's ids of what it checked, such as tests; None: all it knows

@@ -15,7 +15,7 @@ from pipeline.findings.formats import FORMATS, doubts
 from pipeline.findings.formats.answer import Answer
 from pipeline.findings.formats.items import TOOL_CONFIDENCE, headline, malformed_report, unreadable_draft
 from pipeline.findings.formats.review import read_answer
-from pipeline.findings.gate import LEAST_CRITICAL, decide
+from pipeline.findings.gate import LEAST, decide
 from pipeline.findings.keys import NOTHING_SAID, is_asked_for_findings, is_reporting
 from pipeline.findings.model import STAGE, AutofixClass, Draft, Owner, Report, ReportStatus, Severity
 from pipeline.findings.scales import ANCHORS, confidence_from_anchor, default_category
@@ -26,7 +26,7 @@ MAX_REPORT = 256 * 1024 * 1024  # bytes
 PLAIN = "status"  # the format of the report of a stage that gives only a status
 REPORT = "report"  # the file beside a command's output that it may write what it found to
 _MAX_FAULTS = 20  # restated one by one
-RISK = "it was named only as a risk"
+BESIDE = "it was said beside the findings, not reported as one"
 _NEAR = 3  # lines between two places that one reviewer means by the same title
 _RESULTS = (None, FailureClass.EXIT_NONZERO, FailureClass.CONFLICT)  # failures that are an answer
 _ITEM = re.compile(r"""[\[{]\s*\{|["']title["']\s*:""")  # something is in the list
@@ -57,7 +57,7 @@ def report_of_review(stage: BaseStage, answers: Sequence[str], root: Path) -> Re
     for report in whole[1:]:
         added = _add(added, report)
     added = _keep_named(added, answers[:-1])
-    return with_risks(_keep_lost(added, [answer for answer, _ in unread]))
+    return with_beside(_keep_lost(added, [answer for answer, _ in unread]))
 
 
 def _report_of_answer(stage: BaseStage, answer: str, root: Path) -> Report | None:
@@ -73,7 +73,9 @@ def _keep_named(report: Report, earlier: Sequence[str]) -> Report:
         return report
     telling = filter(doubts.named_blocker, earlier)  # few are, and to take the words out of an answer takes longer
     named = filter(None, (doubts.named_blocker(Answer(answer).words)[1:-1] for answer in telling))
-    return replace(report, residual_risks=tuple(dict.fromkeys((*report.residual_risks, *named))))
+    still = " ".join(" ".join(report.beside).split())
+    left = [text for text in named if text not in still]
+    return replace(report, residual_risks=tuple(dict.fromkeys((*report.residual_risks, *left))))
 
 
 def _keep_lost(report: Report, unread: Sequence[str]) -> Report:
@@ -91,26 +93,40 @@ def _keep_lost(report: Report, unread: Sequence[str]) -> Report:
     return with_drafts(report, items)
 
 
-def with_risks(report: Report) -> Report:
-    """Return the report with an uncertain finding for each risk or gap that names a defect of the worst severity."""
-    named = [text for text in (*report.residual_risks, *report.testing_gaps) if doubts.named_blocker(text)]
+def with_beside(report: Report) -> Report:
+    """Return the report with an uncertain finding for all that it says beside its findings and that may be one.
+
+    That is a risk or a gap that names a defect of the worst severity, and the words and keys beside a list that would
+    let the change pass.
+    """
+    risks = [text for text in (*report.residual_risks, *report.testing_gaps) if doubts.named_blocker(text)]
     items = [
-        Draft(
-            input_id=f"{report.reviewer}#{number}",
-            reviewer=report.reviewer,
-            title=headline(text),
-            severity=Severity.CRITICAL,
-            confidence=confidence_from_anchor(LEAST_CRITICAL),
-            category=default_category(report.reviewer),
-            impact=text,
-            uncertain=True,
-            notes=(RISK,),
-        )
-        for number, text in enumerate(named, len(report.drafts) + 1)
+        _uncertain(text, f"{report.reviewer}#{number}", report.reviewer)
+        for number, text in enumerate((*risks, *report.beside), len(report.drafts) + 1)
     ]
-    risks = tuple(text for text in report.residual_risks if text not in named)
-    gaps = tuple(text for text in report.testing_gaps if text not in named)
-    return with_drafts(replace(report, residual_risks=risks, testing_gaps=gaps), items) if items else report
+    if not items:
+        return report
+    left = replace(
+        report,
+        residual_risks=tuple(text for text in report.residual_risks if text not in risks),
+        testing_gaps=tuple(text for text in report.testing_gaps if text not in risks),
+    )
+    return with_drafts(left, items)
+
+
+def _uncertain(text: str, input_id: str, reviewer: str) -> Draft:
+    """Return what a reviewer says beside its findings as a finding that a person may have to judge."""
+    return Draft(
+        input_id=input_id,
+        reviewer=reviewer,
+        title=headline(text),
+        severity=Severity.CRITICAL if doubts.named_blocker(text) else Severity.HIGH,
+        confidence=confidence_from_anchor(LEAST),
+        category=default_category(reviewer),
+        impact=text,
+        uncertain=True,
+        notes=(BESIDE,),
+    )
 
 
 def with_drafts(report: Report, drafts: Sequence[Draft]) -> Report:
@@ -282,12 +298,11 @@ def assess_words(answer: str, wish: str, *, again: bool) -> Assessment | None:
     """Return what is wrong with words that claim success: they refuse, or name a defect and are asked about once."""
     if read_markers(answer).status is not Status.SUCCESS:
         return Assessment(None, wish=wish) if wish else None
-    grave = doubts.refusal(answer) or doubts.named_blocker(answer)
-    if grave and again:
-        return Assessment(problem=f"it says {grave}, and claims success")
-    named = grave or doubts.named_defect(answer)
-    if named:
-        wish = "\n".join(filter(None, (f"You say {named}, and your status is success. Which is it?", wish)))
+    said = doubts.refusal(answer) or doubts.named_blocker(answer)
+    if said and again:
+        return Assessment(problem=f"it says {said}, and claims success")
+    if said:
+        wish = "\n".join(filter(None, (f"You say {said}, and your status is success. Which is it?", wish)))
     return Assessment(None, wish=wish) if wish else None
 
 
@@ -303,11 +318,8 @@ def names_no_file(report: Report, paths: Sequence[str] | None) -> str:
 
 def wish_of(report: Report) -> str:
     """Return what a reviewer is asked once more although its answer can be read; empty if nothing is missing."""
-    if report.status is ReportStatus.EMPTY and report.aside:
-        beside = f"Beside your empty list you say {report.aside}."
-        return f"{beside} List what is a defect under `findings`; if none of it is, answer with the object alone."
-    named = [draft for draft in report.drafts if draft.uncertain and draft.title and RISK in draft.notes]
+    named = [draft for draft in report.drafts if draft.uncertain and BESIDE in draft.notes]
     if not named:
         return ""
-    listed = "; ".join(draft.title for draft in named)
-    return f"You name this only as a risk: {listed}. Report it under `findings` if you can prove it."
+    listed = "; ".join(doubts.quote(draft.impact) for draft in named)
+    return f"Beside your findings you say {listed}. Report under `findings` what is a defect, and leave out the rest."

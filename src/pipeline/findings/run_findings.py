@@ -586,7 +586,7 @@ def _own_open(report: Report, passed: Pass, ledger: Ledger) -> list[Finding]:
 def _amended(outcome: Outcome, look: Look | None, own: Sequence[Finding]) -> Outcome:
     """Return the outcome of a review or tool by its open findings; one that its command failed stays failed."""
     counting = [finding for finding in own if finding.fixable]
-    unsure = [finding for finding in own if finding.unreadable]
+    unsure = [finding for finding in own if finding.unreadable or finding.state is FindingState.UNCERTAIN]
     status, reasons = Status.SUCCESS, list[str]()
     if look and look.verdict == "BLOCK":
         status = Status.FAIL
@@ -602,7 +602,7 @@ def _amended(outcome: Outcome, look: Look | None, own: Sequence[Finding]) -> Out
         reasons.append(f"{left} not to be changed: advice, older than the change, or for a person to decide")
     if unsure or (look and not look.status.answered):
         status = Status.FAIL
-        reasons.append(look.problem if look and look.problem else f"{len(unsure)} could not be used")
+        reasons.append(look.problem if look and look.problem else f"{len(unsure)} that nobody can be sure of")
     if look and look.unruled:
         reasons.append(f"did not rule on {', '.join(f'#{number}' for number in look.unruled)}")
     if _WORSE.index(outcome.status) > _WORSE.index(status):  # its own word, or its exit code

@@ -26,7 +26,7 @@ from pipeline.findings.ledger import Ledger
 from pipeline.findings.looks import target_of
 from pipeline.findings.model import Draft, Finding, FindingId, FindingState, Report, ReportStatus
 from pipeline.findings.places import former_names
-from pipeline.findings.reports import with_risks
+from pipeline.findings.reports import with_beside
 from pipeline.findings.review_options import ReviewOptions
 from pipeline.findings.reviews import Review, review, review_id
 from pipeline.findings.taking import new_pass_id, take_in
@@ -120,7 +120,7 @@ def _decode(file: ReportFile, format: str, reviewer: str, root: str) -> Report:
 
 def _read(kind: Format, data: bytes, reviewer: str, root: str) -> Report:
     """Return the report in a file. Nobody can be asked again: an empty list in doubt cannot be used."""
-    report = with_risks(kind.read(data, reviewer=reviewer, root=root))
+    report = with_beside(kind.read(data, reviewer=reviewer, root=root))
     if not report.doubt or report.doubt == NOT_EXAMINED:
         return report
     status = ReportStatus.PARTIAL if report.drafts else ReportStatus.MALFORMED

@@ -58,7 +58,7 @@ class ScriptedBackend:
             return AgentResult(stopped)
         if error := _write_files(reply.files, request.cwd) or reply.error:
             return AgentResult(AgentStatus.ERROR, error=error)
-        default = f"Completed: {request.stage}\n{request.passing}".rstrip()
+        default = request.passing or f"Completed: {request.stage}"
         text = default if reply.text is None else reply.text
         if text:
             emit(AgentEvent("text", text))

@@ -10,7 +10,7 @@ The time is linear in the length: what cannot be read is looked at again only as
 import json
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pipeline.findings.formats import strict_json
@@ -31,8 +31,6 @@ _SLOPPY = re.compile(
     r"|(?P<number>(?<![\w.+-])[+-]?(?:0[xX][0-9A-Fa-f]{1,16}|\d+\.(?!\d)|\d*\.?\d+)(?![\w.]))",
     re.DOTALL,
 )
-_NEAR = 200  # characters of a line to either side of a value that are looked at
-_LETTER = re.compile(r"[^\W\d_]")
 _PYTHON_WORDS = {"True": "true", "False": "false", "None": "null"}
 _SLIP = re.compile(
     r"\\(?:(?P<known>[\"\\/bfnrt]|u[0-9A-Fa-f]{4})|x(?P<hex>[0-9A-Fa-f]{2})|(?P<quote>'))|[\"\\\x00-\x1f]"
@@ -53,7 +51,6 @@ class AnswerValue:
     note: str = ""
     fault: str = ""
     cut_off: bool = False  # nobody knows what was behind it
-    aside: bool = False  # it is quoted, or in the middle of a sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +100,7 @@ class Answer:
             position = attempt.resume
             if attempt.value:
                 self._note_loss(done, start, failed)
-                self.values.append(replace(attempt.value, aside=self._is_aside(start, attempt.resume)))
+                self.values.append(attempt.value)
                 words.append(self.text[done:start])
                 done, failed = position, None
             elif attempt.end and _FINDINGS_KEY.search(self.text, start, attempt.end):
@@ -115,12 +112,6 @@ class Answer:
             opening = _OPENING.search(self.text, position)
         self._note_loss(done, len(self.text), failed)
         self.words = "\n".join((*words, self.text[done:]))
-
-    def _is_aside(self, start: int, end: int) -> bool:
-        """Return whether a value is quoted, or in the middle of a sentence, as an example is."""
-        before = self.text[max(start - _NEAR, 0) : start].rpartition("\n")[2].strip()
-        after = self.text[end : end + _NEAR].partition("\n")[0]
-        return before.startswith(">") or bool(_LETTER.search(before) and _LETTER.search(after))
 
     def _read_at(self, start: int) -> _Attempt:
         """Read the value that opens here.

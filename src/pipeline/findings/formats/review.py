@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pipeline.engine.outcome import Status
+from pipeline.findings import gate
 from pipeline.findings.events import Coverage
 from pipeline.findings.formats import doubts, strict_json
-from pipeline.findings.formats.answer import Answer, AnswerValue
+from pipeline.findings.formats.answer import Answer
 from pipeline.findings.formats.items import (
     CONTRADICTION,
     UnreadableFile,
@@ -59,6 +60,7 @@ _MORE_LISTS = frozenset(
 _REVIEWED = ("reviewed", "files_reviewed", "reviewed_files", "examined", "files_examined", "files_checked")
 _OTHER_LISTS = frozenset(("residual_risks", "testing_gaps", "patterns", "rulings", *_REVIEWED))
 _REVIEW_KEYS = frozenset({*_LISTS, *_MORE_LISTS, *_OTHER_LISTS, "reviewer", "verdict", "argument", "status"})
+_FORMAT_KEYS = frozenset({"findings", *_OTHER_LISTS, "reviewer", "verdict", "argument", "status"})
 _MAX_WRAPPERS = 4  # levels of JSON around a review
 _MAX_OTHER_NAMES = 2  # levels; an empty list of another name further inside may be about anything
 _VERDICTS = ("SHIP", "SHIP-WITH-TICKETS", "BLOCK")
@@ -111,7 +113,7 @@ def read_answer(answer: str, *, reviewer: str = "", root: str = "") -> Report | 
     named = _REVIEWER.search(parsed.text[:_HEAD])
     name = reviewer or (named[1] if named else FORMAT)
     faults = [value for value in parsed.values if value.fault]
-    found = [one for value in parsed.values for one in _reviews(value.value, value.note) if _is_answer(value, one)]
+    found = [one for value in parsed.values for one in _reviews(value.value, value.note)]
     if _is_empty_list(parsed.text):
         found = [_Found({"findings": []})]
     if faults and (not found or any(fault.cut_off for fault in faults)):
@@ -125,11 +127,6 @@ def read_answer(answer: str, *, reviewer: str = "", root: str = "") -> Report | 
         stopped = next(filter(None, (_unfinished(value.value) for value in parsed.values)), "")
         return _with_problem(wrapped, stopped) if wrapped is not None and stopped else wrapped
     return _report_of_list(parsed, name, root)
-
-
-def _is_answer(value: AnswerValue, found: _Found) -> bool:
-    """Return whether a review in an answer is meant: an empty list that is quoted, or an example, is not."""
-    return not value.aside or bool(found.review["findings"])
 
 
 def _is_empty_list(text: str) -> bool:
@@ -179,44 +176,46 @@ def _report_of_list(parsed: Answer, name: str, root: str) -> Report | None:
 
 
 def _judge(report: Report, found: Sequence[_Found], parsed: Answer) -> Report:
-    """Return the report of an answer, with what keeps an empty list, or one of minor findings, from being believed."""
-    own = (text for one in found for text in _own_words(one.review))
-    words = "\n".join((parsed.words, *own))
-    if report.status is ReportStatus.RETURNED and not any(map(_is_grave, report.drafts)):
-        said = doubts.refusal(words) or doubts.named_blocker(words)
-        rejected = next(filter(None, (doubts.rejects(one.review) for one in found)), "")
-        doubt = " and ".join(filter(None, (f"it says {said}" if said else "", rejected)))
-        return replace(report, doubt=f"{doubt}, and no finding in its list explains that" if doubt else "")
-    if report.status is not ReportStatus.EMPTY:
+    """Return the report with what keeps an answer that speaks against nothing from being believed.
+
+    Such an answer stands alone, and an empty list says what was examined.
+    """
+    if not report.status.answered or report.verdict == "BLOCK" or any(map(_is_grave, report.drafts)):
         return report
-    refusal = doubts.refusal(words)
-    if refusal:
-        return _with_problem(report, f"it says {refusal} and lists no finding")
-    defect = doubts.named_defect(words) or doubts.named_blocker("\n".join(report.reviewed))
-    failing = next(filter(None, (doubts.other_words(one.review) for one in found)), "")
+    words = doubts.words_beside(parsed.words)
+    refused = doubts.refusal(words)
+    reasons = [f"it says {refused}"] if refused else []
+    if report.status is ReportStatus.EMPTY:
+        reasons += _emptiness(report, parsed)
+    beside = dict.fromkeys(filter(None, ("" if refused else words, *_keys_beside(found, parsed))))
+    return replace(report, doubt="; ".join(reasons), beside=tuple(beside))
+
+
+def _emptiness(report: Report, parsed: Answer) -> Iterator[str]:
+    """Yield what an empty list does not agree with."""
+    if not report.reviewed:
+        yield NOT_EXAMINED
+    if defect := doubts.named_blocker("\n".join(report.reviewed)):
+        yield f"`reviewed` says {defect}, and no finding is listed"
     stated = read_markers(parsed.text).status
     if stated in (Status.FAIL, Status.PARTIAL_SUCCESS):
-        failing = f"its status is '{stated}'"
-    reasons = (
-        "" if report.reviewed else NOT_EXAMINED,
-        f"it says {defect} and lists no finding" if defect else "",
-        f"{failing} and it lists no finding" if failing else "",
-    )
-    doubt = "; ".join(filter(None, reasons))
-    return replace(report, doubt=doubt, aside="" if doubt else doubts.aside(words))
+        yield f"its status is '{stated}', and no finding is listed"
+
+
+def _keys_beside(found: Sequence[_Found], parsed: Answer) -> Iterator[str]:
+    """Yield what the JSON of an answer says beside its list; a verdict in an unknown word may reject the change."""
+    for one in found:
+        verdict = text_of(one.review.get("verdict"))
+        if verdict and not _verdict([one.review])[0]:
+            yield f"`verdict`: {verdict}"
+    for value in parsed.values:
+        yield from doubts.keys_beside(value.value, _FORMAT_KEYS)
 
 
 def _is_grave(draft: Draft) -> bool:
-    """Return whether a finding explains that a reviewer rejects the change."""
-    return draft.severity.rank <= Severity.HIGH.rank or bool(draft.unreadable or draft.severity_text)
-
-
-def _own_words(review: Mapping[str, Any]) -> Iterator[str]:
-    """Return what a review says beside its lists, such as a summary."""
-    for key, value in review.items():
-        if key in _OTHER_LISTS or key in ("findings", "reviewer"):
-            continue
-        yield from filter(None, sentences([value]))
+    """Return whether a finding by itself keeps the change from passing."""
+    grave = draft.severity.rank <= Severity.HIGH.rank or bool(draft.unreadable or draft.severity_text)
+    return grave and gate.decide(draft, agreed=False).is_kept
 
 
 # --- the reviews in an answer ----------------------------------------------------------------------------------------
