@@ -14,7 +14,7 @@ from tests.integration.conftest import COMMAND, Awf
 
 GOAL = "Greet people by name"
 SELF_CHECK = "#!/bin/sh\n[ -e fixed.txt ] || { echo 'error: fixed.txt is missing' >&2; exit 1; }\n"
-FINE = 'Nothing to object to.\n{"findings": [], "reviewed": ["greet.py, fixed.txt: read"]}\n[STATUS: success]'
+FINE = '{"findings": [], "reviewed": ["greet.py, fixed.txt: read"]}\n[STATUS: success]'
 PASSED = "Nothing to object to.\n[STATUS: success]"  # of a review that gives only a status
 REVIEWERS = {"review_code", "review_security", "review_performance", "review_tests"}
 

@@ -104,7 +104,6 @@ def review(stage: str, prompt: str, defects: list[dict[str, Any]]) -> None:
     }
     for line in json.dumps(answer, indent=1).splitlines():
         print(line, flush=True)  # noqa: T201 - an agent answers on standard output
-    say(f"Reported {len(findings)}, ruled on {len(rulings)}.")
 
 
 def ruling(defect: dict[str, Any]) -> dict[str, str]:

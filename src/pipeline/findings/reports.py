@@ -124,6 +124,7 @@ def _uncertain(text: str, input_id: str, reviewer: str) -> Draft:
         confidence=confidence_from_anchor(LEAST),
         category=default_category(reviewer),
         impact=text,
+        owner=Owner.REVIEW_FIXER,  # who may dispute it, so that its reviewer rules on it
         uncertain=True,
         notes=(BESIDE,),
     )

@@ -484,7 +484,7 @@ class RunFindings:
             if any(map(_endangers_the_system, reported)):
                 added.operations.append(Hold(HOLD_REASON))
             elif left := [finding for finding in reported if _is_left_to_a_person(finding)]:
-                added.operations.append(Hold(f"{_numbers(left)} fails the change, and is for a person to decide"))
+                added.operations.append(Hold(f"{_numbers(left)}: a person has to decide before the change can pass"))
             if state.workflow.loops:
                 added.operations += _stall_signal(ledger, state, context)
         elif any(said_nothing(one.visited) for one in heard):
