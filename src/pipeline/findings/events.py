@@ -1,5 +1,6 @@
 """Ledger events: everything that can happen to findings. The ledger is a fold over them."""
 
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -176,6 +177,11 @@ class FindingChanged(FindingValue):
 
 LedgerEvent = Annotated[PassRecorded | AnswerOwed | FindingRaised | FindingChanged, Field(discriminator="kind")]
 _adapter: TypeAdapter[LedgerEvent] = TypeAdapter(LedgerEvent)
+
+
+def iso(at: float) -> str:
+    """Return a moment, in seconds since 1970, as events write it."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def encode_event(event: LedgerEvent) -> str:

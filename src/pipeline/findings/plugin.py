@@ -122,14 +122,14 @@ class ReviewFindings:
         self._looked = True
         if not is_asked_for_findings(stage):
             return {}
-        return {KEPT: self._findings().start(stage, visit, state)}
+        return {KEPT: self._findings().prompts.start(stage, visit, state)}
 
     @hookimpl
     def brief(self, job: Job) -> Briefing:
         """Give commands the file of open reports, and agents what was found and dismissed."""
         if isinstance(job.stage, ToolStage):
             return Briefing(variables={"AWF_FINDINGS": str(self._reports_file(job))})
-        considered = self._findings().considered_section(job) if is_review(job.stage) else ""
+        considered = self._findings().prompts.considered_section(job) if is_review(job.stage) else ""
         return Briefing((considered,) if considered else (), self._worklist(job))
 
     def _worklist(self, job: Job) -> Worklist:
@@ -140,18 +140,18 @@ class ReviewFindings:
         context = job.context
         path = str(self._reports_file(job)) if context.list_at(ReviewKey.REPORTS) else ""
         if is_review(job.stage):
-            return Worklist(lambda room: self._findings().known_section(job, room), path)
+            return Worklist(lambda room: self._findings().prompts.known_section(job, room), path)
         chosen = ReviewKey.CHOSEN in context
         if not chosen and not any(finding_ids(context)):
             return Worklist(lambda _: "", path)
-        return Worklist(lambda room: self._findings().fix_prompt(job, room), path, replaces_reports=chosen)
+        return Worklist(lambda room: self._findings().prompts.fix_section(job, room), path, replaces_reports=chosen)
 
     def since(self, job: Job) -> str:
         """Return the tree that a review has seen before, if it is to be given only what changed since.
 
         `before_stage` has found that out; while this plugin is not registered, nobody has, and the review is whole.
         """
-        return self._loaded.since(job) if self._loaded else ""
+        return self._loaded.prompts.start_of(job).since if self._loaded else ""
 
     @hookimpl
     def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:

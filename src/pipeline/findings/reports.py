@@ -10,7 +10,6 @@ from itertools import chain
 from pathlib import Path
 
 from pipeline.engine.outcome import FailureClass, Outcome, Status, StatusSource
-from pipeline.engine.ports import Assessment
 from pipeline.findings.formats import FORMATS, doubts
 from pipeline.findings.formats.answer import Answer
 from pipeline.findings.formats.items import TOOL_CONFIDENCE, headline, malformed_report, unreadable_draft
@@ -19,18 +18,15 @@ from pipeline.findings.gate import LEAST, decide
 from pipeline.findings.keys import NOTHING_SAID, is_asked_for_findings, is_reporting
 from pipeline.findings.model import STAGE, AutofixClass, Draft, Owner, Report, ReportStatus, Severity
 from pipeline.findings.scales import ANCHORS, confidence_from_anchor, default_category
-from pipeline.handlers.markers import read_markers
 from pipeline.language.model import BaseStage, Lens, LlmStage, ToolStage
 
 MAX_REPORT = 256 * 1024 * 1024  # bytes
 PLAIN = "status"  # the format of the report of a stage that gives only a status
 REPORT = "report"  # the file beside a command's output that it may write what it found to
-_MAX_FAULTS = 20  # restated one by one
 BESIDE = "it was said beside the findings, not reported as one"
 _NEAR = 3  # lines between two places that one reviewer means by the same title
 _RESULTS = (None, FailureClass.EXIT_NONZERO, FailureClass.CONFLICT)  # failures that are an answer
 _ITEM = re.compile(r"""[\[{]\s*\{|["']title["']\s*:""")  # something is in the list
-_EVERYTHING = re.compile(r"\b(?:all|every|everything|whole|entire)\b[^:]*(?::|$)", re.IGNORECASE)  # before a colon
 _TITLE = re.compile(r"""["']title["']\s*:\s*["']([^"'\n]{1,200})["']""")
 
 
@@ -273,54 +269,3 @@ def with_failure(report: Report, outcome: Outcome) -> Report:
 
 def _is_kept(draft: Draft) -> bool:
     return not draft.harmless and draft.suppressed is None and decide(draft, agreed=False).is_kept
-
-
-# --- what to ask again -----------------------------------------------------------------------------------------------
-
-
-def problem_of(report: Report) -> str:
-    """Return everything that keeps a report from being read whole, to restate when asking again; empty if nothing does.
-
-    What is still unreadable then is an error of the stage.
-    """
-    if report.status is ReportStatus.MALFORMED:
-        return report.problem or "it is not what it should be"
-    lost = [draft for draft in report.drafts if draft.unreadable]
-    problems = [report.problem]
-    if lost:
-        problems.append(f"{len(lost)} of its {len(report.drafts)} findings cannot be read")
-        problems += (f"{draft.input_id}: {draft.unreadable}" for draft in lost[:_MAX_FAULTS])
-    if len(lost) > _MAX_FAULTS:
-        problems.append(f"and {len(lost) - _MAX_FAULTS} more")
-    return "; ".join(filter(None, problems))
-
-
-def assess_words(answer: str, wish: str, *, again: bool) -> Assessment | None:
-    """Return what is wrong with words that claim success: they refuse, or name a defect and are asked about once."""
-    if read_markers(answer).status is not Status.SUCCESS:
-        return Assessment(None, wish=wish) if wish else None
-    said = doubts.refusal(answer) or doubts.named_blocker(answer)
-    if said and again:
-        return Assessment(problem=f"it says {said}, and claims success")
-    if said:
-        wish = "\n".join(filter(None, (f"You say {said}, and your status is success. Which is it?", wish)))
-    return Assessment(None, wish=wish) if wish else None
-
-
-def names_no_file(report: Report, paths: Sequence[str] | None) -> str:
-    """Return that a review found nothing and names no file of the change that it examined; empty if it does."""
-    if report.status is not ReportStatus.EMPTY or not paths or not report.reviewed:
-        return ""
-    names = {name for path in paths for name in (path, path.rpartition("/")[2])}
-    if any(_EVERYTHING.search(entry) or any(name in entry for name in names) for entry in report.reviewed):
-        return ""
-    return f"it found nothing, and `reviewed` names no file of the change, such as {paths[0]}"
-
-
-def wish_of(report: Report) -> str:
-    """Return what a reviewer is asked once more although its answer can be read; empty if nothing is missing."""
-    named = [draft for draft in report.drafts if draft.uncertain and BESIDE in draft.notes]
-    if not named:
-        return ""
-    listed = "; ".join(doubts.quote(draft.impact) for draft in named)
-    return f"Beside your findings you say {listed}. Report under `findings` what is a defect, and leave out the rest."

@@ -170,13 +170,14 @@ class Hearing:
             if finding:
                 yield report, said, finding
 
-    def unchanged(self, finding: Finding) -> bool:
-        """Return whether nothing at all has changed since a finding was last reported or confirmed.
 
-        Without git nobody knows, and the reviewer's word is taken.
-        """
-        last = self.ledger.passes.get(finding.pass_id)
-        return last is not None and bool(last.tree) and last.tree == self.passed.tree
+def is_unchanged(finding: Finding, ledger: Ledger, tree: str) -> bool:
+    """Return whether nothing at all has changed in a tree since a finding was last reported or confirmed.
+
+    Without git nobody knows, and the reviewer's word is taken.
+    """
+    last = ledger.passes.get(finding.pass_id)
+    return last is not None and bool(tree) and last.tree == tree
 
 
 def rule(hearing: Hearing) -> tuple[list[FindingChanged], dict[str, tuple[int, ...]]]:
@@ -217,7 +218,7 @@ def _ruling(hearing: Hearing, who: str, said: Said, finding: Finding, *, refuted
     if finding.state is FindingState.VERIFIED_FIXED:
         # It was asked about, since its file is as it was when it was reported.
         return changed(finding, **common)
-    if not finding.state.is_open or hearing.unchanged(finding):
+    if not finding.state.is_open or is_unchanged(finding, hearing.ledger, hearing.passed.tree):
         return None
     takes_part = finding.reviewer in hearing.present
     confirms = finding.state is FindingState.FIX_CLAIMED and hearing.passed.mode == "verify" and not takes_part

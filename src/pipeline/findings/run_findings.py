@@ -6,53 +6,31 @@ taken in once, as one pass. They are read again from what was recorded, so any p
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pipeline.engine.context import Append, Context, Delete, Hold, Operation, Set
 from pipeline.engine.outcome import Outcome, Status, StatusSource
 from pipeline.engine.ports import Assessment, Concluded, Conclusion, Job, LedgerLine
 from pipeline.engine.state import State
-from pipeline.findings import reports, rulings
-from pipeline.findings.events import AnswerOwed, LedgerEvent, Look, Pass, encode_event
-from pipeline.findings.fix_prompt import chosen_section, fix_section
-from pipeline.findings.git import (
-    GitRefusedError,
-    TreeSnapshots,
-    files_changed,
-    keep_tree,
-    pathspecs,
-    round_moment,
-)
+from pipeline.findings import assessments, reports, rulings
+from pipeline.findings.events import AnswerOwed, LedgerEvent, Look, Pass, encode_event, iso
+from pipeline.findings.git import GitRefusedError, TreeSnapshots, files_changed, keep_tree, round_moment
 from pipeline.findings.keys import (
     KEPT,
     NOTHING_OPEN,
     ReviewKey,
-    count_reports,
-    finding_ids,
     is_asked_for_findings,
     is_reporting,
     report_operations,
     said_nothing,
 )
-from pipeline.findings.known import considered_section, known_section
-from pipeline.findings.ledger import Ledger, LedgerStore, hidden_items, open_lines, open_of_run, passes_of
-from pipeline.findings.looks import (
-    Start,
-    Target,
-    is_mostly_new,
-    last_tree,
-    may_be_back,
-    others_of,
-    target_of,
-    to_rule_on,
-)
+from pipeline.findings.ledger import Ledger, LedgerStore, open_of_run, passes_of
+from pipeline.findings.looks import Start
 from pipeline.findings.model import Finding, FindingId, FindingState, Gate, Report, ReportStatus, Said, Severity
-from pipeline.findings.places import follow_findings, follow_renames, former_names
-from pipeline.findings.review_options import ReviewOptions, review_options
+from pipeline.findings.prompts import Prompts, named_options, reviewers_present
+from pipeline.findings.review_options import review_options
 from pipeline.findings.reviews import review, review_id
 from pipeline.findings.rounds import stall_reason
 from pipeline.findings.taking import new_pass_id, take_in
@@ -60,15 +38,7 @@ from pipeline.findings.verdicts import Verdict, counts
 from pipeline.findings.views import FILE, Views
 from pipeline.findings.views.record_store import Trust
 from pipeline.handlers.markers import read_markers
-from pipeline.language.model import (
-    BaseStage,
-    Lens,
-    LlmStage,
-    ToolStage,
-    TriageStage,
-    is_review,
-)
-from pipeline.text import plural
+from pipeline.language.model import BaseStage, Lens, LlmStage, ToolStage, TriageStage, is_review
 
 HOLD_REASON = "a finding endangers the whole system: a person has to look before anything is fixed"
 _WORSE = (Status.SUCCESS, Status.PARTIAL_SUCCESS, Status.RETRY, Status.FAIL)  # from best to worst
@@ -118,9 +88,8 @@ class RunFindings:
         self._now = now
         self._store = store
         self._snapshots = snapshots
+        self.prompts = Prompts(ledgers, environ, now, snapshots)
         self._decisions: dict[tuple[str, int], Decisions] = {}  # of triage stages, by stage and visit
-        self._targets: dict[tuple[str, str], Target] = {}  # by base and tree
-        self._starts: dict[tuple[str, int, int], Start] = {}  # by stage, visit and attempt
         self._notes: list[str] = []  # what was put back in files, not yet recorded
         self._passed: Pass | None = None  # concluded, and not yet shown
         self._stale = False  # whether the files are to be written
@@ -129,154 +98,26 @@ class RunFindings:
         """Return all findings as of now."""
         return self._ledgers.ledger()
 
-    # --- what a stage is given ---------------------------------------------------------------------------------------
-
-    def start(self, stage: BaseStage, visit: int, state: State) -> dict[str, Any]:
-        """Return what a review or a tool is given to look at, to be kept with its outcome."""
-        attempt = state.progress.attempt(stage.id)
-        taken = self._snapshots.take(state.directory, round_moment(state, attempt, "start"))
-        start = Start(self._now(), taken.head, taken.branch, taken.tree)
-        if is_review(stage):
-            target, ledger = self._target(state, taken.tree), self.ledger()
-            asked = tuple(one.id for one in self._asked(ledger, target, stage, state, taken.tree))
-            start = replace(start, since=self._since(ledger, target, stage, state, taken.tree), asked=asked)
-        self._starts[stage.id, visit, attempt] = start
-        return asdict(start)
-
-    def since(self, job: Job) -> str:
-        """Return the tree that a review has seen, if it is to be given only what changed since; else nothing."""
-        return self._start_of(job).since
-
-    def _since(self, ledger: Ledger, target: Target, stage: BaseStage, state: State, tree: str) -> str:
-        options = review_options(state)
-        seen = "" if options.whole or not tree else last_tree(ledger, reports.reviewer_of(stage), target)
-        within = pathspecs(options.paths)
-        if not seen or seen == tree:
-            return seen
-        new = is_mostly_new(state.directory, self._environ, options.base, seen, tree, within)
-        return "" if new and options.mode != "verify" else seen
-
-    def _target(self, state: State, tree: str) -> Target:
-        options = review_options(state)
-        key = options.base, tree
-        if key not in self._targets:
-            target = target_of(_named(options, state), state.run_id, tree, state.directory, self._environ)
-            self._targets[key] = self._with_former_names(target, state)
-        return self._targets[key]
-
-    def _with_former_names(self, target: Target, state: State) -> Target:
-        """Return a target with the names under which open findings know its files."""
-        if target.paths is None:
-            return target
-        former = former_names(self.ledger(), target.paths, state.directory, self._environ)
-        return replace(target, paths=(*target.paths, *former))
-
-    def _asked(self, ledger: Ledger, target: Target, stage: BaseStage, state: State, tree: str) -> list[Finding]:
-        """Return the findings that a review is to rule on: open ones, and fixed ones that may be back."""
-        reviewer, present = reports.reviewer_of(stage), _reviewers_present(state)
-        back = may_be_back(ledger, target, tree, state.directory, self._environ)
-        own = [one for one in back if one.reviewer == reviewer or one.reviewer not in present]
-        return [*to_rule_on(ledger, target, reviewer, present, every=review_options(state).open), *own]
-
-    def known_section(self, job: Job, room: int) -> str:
-        """Return the findings that a review rules on by number, in `room` characters if their lines need no more."""
-        ledger, start = self.ledger(), self._start_of(job)
-        asked = [ledger.findings[FindingId(id)] for id in start.asked if id in ledger.findings]
-        target = self._target(job.state, start.tree)
-        others = others_of(ledger, target, {one.id for one in asked}) if target.mode != "verify" else []
-        verifies = target.mode == "verify"
-        asked, others = list(self._follow(asked, job)), list(self._follow(others, job))
-        return known_section(asked, others, room, delta=bool(start.since), verifies=verifies)
-
-    def considered_section(self, job: Job) -> str:
-        """Return the dismissed findings in the files of the change; in all files if those are unknown."""
-        target = self._target(job.state, self._start_of(job).tree)
-        now = _iso(self._now())
-        return considered_section(self.ledger(), target.paths, now, lambda found: self._follow(found, job))
-
-    def _follow(self, findings: Sequence[Finding], job: Job) -> tuple[Finding, ...]:
-        """Return findings in the files as they are called now."""
-        return follow_findings(findings, self.ledger(), job.directory, self._environ)
-
-    def _start_of(self, job: Job) -> Start:
-        """Return what was noted before the attempt."""
-        return self._starts[job.stage.id, job.visit, job.state.progress.attempt(job.stage.id)]
-
-    def fix_prompt(self, job: Job, room: int) -> str:
-        """Return the open findings that reports refer to, for an agent, in at most `room` characters.
-
-        After a triage these are the findings that were chosen, by whichever reviewer.
-        """
-        ledger, context, run = self.ledger(), job.context, job.run_id
-        known = [ledger.findings[FindingId(id)] for id in finding_ids(context) if id in ledger.findings]
-        wanted = {finding.line for finding in known}
-        left = follow_renames(open_lines(ledger), ledger, job.directory, self._environ)
-        if ReviewKey.CHOSEN in context:
-            own = (one for one in open_of_run(ledger, run) if one.failing_stage)
-            wanted |= {one.line for one in own if count_reports(context, one.failing_stage)}
-            return chosen_section(left, context, wanted, room)
-        found = [line for line in left if line.id in wanted]
-        return fix_section(found, room, filtered=len(hidden_items(ledger, run)))
-
     # --- reading, which decides only whether an answer can be read ---------------------------------------------------
 
     def read_answer(self, job: Job, answers: Sequence[str]) -> Assessment | None:
         """Return whether a review's answers can be read, and what else it is asked; None if they are in words only."""
         report = reports.report_of_review(job.stage, answers, job.directory)
-        if report is None:  # its own words decide, but it rules on what it was given
+        start, ledger = self.prompts.start_of(job), self.ledger()
+        asked = [ledger.findings[FindingId(id)] for id in start.asked if id in ledger.findings]
+        paths = self.prompts.target(job.state, start.tree).paths
+        given = assessments.Given(ledger, asked, start.tree, paths)
+        if report is None:
             words = Report(reports.reviewer_of(job.stage), ReportStatus.EMPTY)
-            wish = self._missing_rulings(job, words, answers) if self.is_asked(job) else ""
-            return reports.assess_words(answers[-1], wish, again=len(answers) > 1)
-        paths = self._target(job.state, self._start_of(job).tree).paths
-        doubt = report.doubt or reports.names_no_file(report, paths)
-        problem = reports.problem_of(report) or doubt
-        asked_again = len(answers) > 1
-        # What cannot be read after that is kept as it is, and blocks; an empty list in doubt is no answer.
-        if problem and (report.status is ReportStatus.MALFORMED or doubt or not asked_again):
-            return Assessment(problem=problem)
-        wishes = (reports.wish_of(report), self._missing_rulings(job, report, answers), self._missing_verdict(report))
-        wish = "\n\n".join(filter(None, wishes))
-        return Assessment(Status.SUCCESS, _count_items(report), wish=wish)
-
-    def is_asked(self, job: Job) -> bool:
-        """Return whether a review was given findings to rule on."""
-        key = job.stage.id, job.visit, job.state.progress.attempt(job.stage.id)
-        return key in self._starts and bool(self._starts[key].asked)
+            return assessments.assess_words(words, answers, job.stage.id, given)
+        return assessments.assess_review(report, answers, given)
 
     def read_report(self, job: Job, report: Path) -> Assessment:
         """Return whether the report of a tool can be read."""
         assert isinstance(job.stage, ToolStage)  # noqa: S101 - only tools have reports
         found = reports.report_of_tool(job.stage, report, job.directory)
         problem = found.problem if found.status is ReportStatus.MALFORMED else ""
-        return Assessment(problem=problem) if problem else Assessment(Status.SUCCESS, _count_items(found))
-
-    def _missing_verdict(self, report: Report) -> str:
-        """Return a request for the verdict of a reviewer that rejected the change and does not say so again."""
-        rejection = self.ledger().rejections.get(report.reviewer)
-        if rejection is None or report.verdict:
-            return ""
-        reason = rejection.argument or "no reason given"
-        return f"You rejected this change: {reason}. Give your `verdict` on it: SHIP, SHIP-WITH-TICKETS or BLOCK."
-
-    def _missing_rulings(self, job: Job, report: Report, answers: Sequence[str]) -> str:
-        """Return a request for rulings that are missing, and for those that nothing can have changed."""
-        ledger, start = self.ledger(), self._start_of(job)
-        said = {one.number: one.word for one in (*report.rulings, *rulings.read_said("\n\n".join(answers)))}
-        named = {draft.title for draft in report.drafts}
-        asked = [ledger.findings[FindingId(id)] for id in start.asked if id in ledger.findings]
-        if not report.format:  # in words: its status rules on its own failure
-            asked = [one for one in asked if one.failing_stage != job.stage.id]
-        missing = [one for one in asked if one.number not in said and one.title not in named]
-        void = [one for one in asked if said.get(one.number) == "fixed" and _is_unchanged(one, ledger, start.tree)]
-        requests = []
-        if missing:
-            requests.append(f"You did not rule on {_numbers(missing)}. Rule on each by its number.")
-        if void:
-            requests.append(
-                f"You call {_numbers(void)} fixed, but no file has changed since it was reported. Look again, and rule"
-                " `not fixed`, or `withdrawn` with a reason if it was wrong."
-            )
-        return "\n".join(requests)
+        return Assessment(problem=problem) if problem else Assessment(Status.SUCCESS, assessments.count_items(found))
 
     def objection(self, run: str) -> str:
         """Return why nobody but a person may approve what a run has done; empty if nothing is against it."""
@@ -309,7 +150,7 @@ class RunFindings:
         self._add_notes(added, visits[0], context, at)
         self._stale = self._stale or bool(added.events)
         for one in visits:
-            self._starts = {key: start for key, start in self._starts.items() if key[:2] != (one.stage.id, one.visit)}
+            self.prompts.forget(one.stage.id, one.visit)
         self._passed = added.passed or self._passed
         return Conclusion(added.outcomes, added.operations, [LedgerLine(encode_event(one)) for one in added.events])
 
@@ -368,7 +209,7 @@ class RunFindings:
         works = any(isinstance(one.stage, LlmStage | ToolStage) for one in visits)
         if not works or not self._views.exist:
             return
-        edits = self._views.read_edits(self.ledger(), _iso(at), f"stage:{visits[0].stage.id}")
+        edits = self._views.read_edits(self.ledger(), iso(at), f"stage:{visits[0].stage.id}")
         added.events += edits.events
         self._notes += edits.problems
         self._stale = self._stale or bool(edits.problems)
@@ -379,13 +220,13 @@ class RunFindings:
             stage = one.visited.stage
             if one.said and isinstance(stage, LlmStage) and not is_review(stage):
                 ledger = self.ledger().extended(added.events)
-                added.events += rulings.claims(one.said, ledger, who=stage.id, run=state.run_id, at=_iso(at))
+                added.events += rulings.claims(one.said, ledger, who=stage.id, run=state.run_id, at=iso(at))
 
     def _add_decisions(self, added: _Added, visits: Sequence[Concluded], at: float) -> None:
         for one in visits:
             decided = self._decisions.pop((one.stage.id, one.visit), None)
             if decided:
-                added.events += decided(_iso(at))
+                added.events += decided(iso(at))
 
     def _add_pass(self, added: _Added, heard: Sequence[Heard], state: State, at: float) -> None:
         """Take in everything that reviews and tools reported, as one pass."""
@@ -396,14 +237,14 @@ class RunFindings:
         start = min((one.start for one in reported), key=lambda start: start.at)
         passed = self._new_pass(ledger, [one.start for one in reported], start, state)
         found = [one.report for one in reported if one.report is not None]
-        taken = take_in(found, ledger, passed, state.directory, self._environ, _iso(at), _reviewers_present(state))
+        taken = take_in(found, ledger, passed, state.directory, self._environ, iso(at), reviewers_present(state))
         added.events += taken.events
         added.passed = taken.passed
         if passed.tree:
             keep_tree(state.directory, self._environ, passed.id, passed.tree)
 
     def _new_pass(self, ledger: Ledger, starts: Sequence[Start], start: Start, state: State) -> Pass:
-        options, cursor = _named(review_options(state), state), state.cursor
+        options, cursor = named_options(state), state.cursor
         if not start.tree:  # nothing was noted for a tool that reports in words
             taken = self._snapshots.take(state.directory, round_moment(state, 0, "end"))
             start = replace(start, head=taken.head, branch=taken.branch, tree=taken.tree)
@@ -416,7 +257,7 @@ class RunFindings:
         id = new_pass_id(ledger, int(start.at), start.head)
         return Pass(
             id=id,
-            started_at=_iso(start.at),
+            started_at=iso(start.at),
             review=review_id(ledger, id, state.run_id, number, options.mode),
             task=options.task,
             branch=start.branch,
@@ -430,8 +271,8 @@ class RunFindings:
             scope=options.scope,
             target=options.target or start.branch or start.head[:12],
             required=options.required,
-            paths=self._target(state, start.tree).paths if start.tree else None,
-            unshown=self._target(state, start.tree).unshown if start.tree else (),
+            paths=self.prompts.target(state, start.tree).paths if start.tree else None,
+            unshown=self.prompts.target(state, start.tree).unshown if start.tree else (),
             run=state.run_id,
             stage=cursor.stage,
             visit=cursor.visit,
@@ -501,7 +342,7 @@ class RunFindings:
         more = len(notes) - _MAX_NOTES
         if more > 0:
             notes = [*notes[:_MAX_NOTES], f"and {more} more"]
-        about = {"stage": visited.stage.id, "visit": visited.visit, "at": _iso(at)}
+        about = {"stage": visited.stage.id, "visit": visited.visit, "at": iso(at)}
         added.operations += [Append(ReviewKey.NOTES, {**about, "note": text}) for text in notes]
 
     # --- files -------------------------------------------------------------------------------------------------------
@@ -521,7 +362,7 @@ class RunFindings:
 
     def on_resume(self, run_id: str) -> None:
         """Read what was edited while nothing ran, and repair what a crash left of the run's files."""
-        self._notes += self._views.look(self._ledgers, _iso(self._now()), FILE).problems
+        self._notes += self._views.look(self._ledgers, iso(self._now()), FILE).problems
         own = passes_of(self.ledger(), run_id)
         self._passed = own[-1] if own else None
         self._stale = self._stale or bool(own)
@@ -556,7 +397,7 @@ def _owed(heard: Heard, state: State, at: float) -> Iterator[AnswerOwed]:
         lens=_lens(stage),
         tool=isinstance(stage, ToolStage),
     )
-    yield AnswerOwed(at=_iso(at), look=look, run=state.run_id, required=review_options(state).required)
+    yield AnswerOwed(at=iso(at), look=look, run=state.run_id, required=review_options(state).required)
 
 
 def _is_worth_a_pass(heard: Heard, ledger: Ledger) -> bool:
@@ -661,24 +502,9 @@ def _release_choice(stage: BaseStage, outcome: Outcome, context: Context) -> Ite
         yield Delete(ReviewKey.CHOSEN)
 
 
-def _named(options: ReviewOptions, state: State) -> ReviewOptions:
-    """Return the options with a name for the target, so that the same change is recognised in the next run."""
-    return options if options.target else replace(options, target=state.workflow.name)
-
-
 def _reviewers_present(state: State) -> frozenset[str]:
     """Return the reviewers and tools that take part in the reviews of a run."""
     return frozenset(reports.reviewer_of(stage) for stage in state.workflow.stages if is_reporting(stage))
-
-
-def _is_unchanged(finding: Finding, ledger: Ledger, tree: str) -> bool:
-    last = ledger.passes.get(finding.pass_id)
-    return last is not None and bool(tree) and last.tree == tree
-
-
-def _count_items(report: Report) -> str:
-    number = len(report.drafts)
-    return f"{plural(number, 'item')}, taken in when all have answered" if number else ""
 
 
 def _numbers(findings: Iterable[Finding]) -> str:
@@ -687,7 +513,3 @@ def _numbers(findings: Iterable[Finding]) -> str:
 
 def _lens(stage: BaseStage) -> Lens:
     return stage.lens if isinstance(stage, LlmStage) else Lens.CODE_REVIEW
-
-
-def _iso(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -8,11 +8,11 @@ import pytest
 from tests.unit.findings.drafts import readable, unreadable
 
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status, StatusSource
+from pipeline.findings.assessments import problem_of
 from pipeline.findings.model import STAGE, Report, ReportStatus, Severity
 from pipeline.findings.reports import (
     PLAIN,
     logged_report,
-    problem_of,
     report_of_failure,
     report_of_review,
     report_of_tool,

@@ -110,12 +110,14 @@ class Run:
     def fix_prompt(self, context: Context | None = None) -> str:
         """The findings that a fix stage would be given now."""
         job = self.job("fix")
-        return self.findings.fix_prompt(job._replace(state=self.state._replace(context=context or self.context)), 5000)
+        return self.findings.prompts.fix_section(
+            job._replace(state=self.state._replace(context=context or self.context)), 5000
+        )
 
     def start(self, name: str, visit: int = 1, cursor: str = "") -> dict[str, Any]:
         """Begin a visit, of a branch if the cursor is at another stage."""
         self.state = self.state._replace(cursor=Cursor(cursor or name, visit))
-        return {KEPT: self.findings.start(self.stage(name), visit, self.state)}
+        return {KEPT: self.findings.prompts.start(self.stage(name), visit, self.state)}
 
     def read(self, name: str, *answers: str, visit: int = 1) -> Assessment:
         """What reading answers says, of a visit that has begun."""
@@ -703,7 +705,6 @@ def test_a_stage_without_findings_does_not_read_the_ledger(run: Run) -> None:
     plugin = plugin_of(run)
     fixed = Concluded(run.stage("fix"), 1, Outcome(status=Status.SUCCESS))
     assert conclude(plugin, run, fixed) == Conclusion(operations=[], lines=())
-    assert plugin.read_answer(run.job("rev"), ["It is bad."]) is None
     worklist = plugin.brief(run.job("fix")).worklist
     assert worklist is not None
     assert worklist.render(5000) == ""

@@ -1,0 +1,129 @@
+"""Whether an answer can be read, and what its reviewer is asked once more.
+
+A problem keeps an answer from being used: what it is then asked for is the whole answer. A wish is about something that
+is missing beside a readable answer. Each is put to a reviewer once, and all of its answers count.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from pipeline.engine.outcome import Status
+from pipeline.engine.ports import Assessment
+from pipeline.findings import rulings
+from pipeline.findings.formats import doubts
+from pipeline.findings.ledger import Ledger
+from pipeline.findings.model import Finding, Report, ReportStatus
+from pipeline.findings.reports import BESIDE
+from pipeline.handlers.markers import read_markers
+from pipeline.text import plural
+
+_MAX_FAULTS = 20  # restated one by one
+_EVERYTHING = re.compile(r"\b(?:all|every|everything|whole|entire)\b[^:]*(?::|$)", re.IGNORECASE)  # before a colon
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a review was given to look at and to rule on."""
+
+    ledger: Ledger
+    asked: Sequence[Finding]
+    tree: str
+    paths: Sequence[str] | None  # the files of the change; None: unknown
+
+
+def assess_review(report: Report, answers: Sequence[str], given: Given) -> Assessment:
+    """Return whether a review can be read. `report` is what all of its answers say."""
+    doubt = report.doubt or _names_no_file(report, given.paths)
+    problem = problem_of(report) or doubt
+    # What cannot be read after the second time is kept as it is, and blocks; an answer in doubt is none.
+    final = len(answers) > 1 and report.status is not ReportStatus.MALFORMED and not doubt
+    if problem and not final:
+        return Assessment(problem=problem)
+    wishes = (_beside(report), *_rulings(report, answers, given), _verdict(report, given.ledger))
+    return Assessment(Status.SUCCESS, count_items(report), wish="\n\n".join(filter(None, wishes)))
+
+
+def assess_words(report: Report, answers: Sequence[str], stage: str, given: Given) -> Assessment | None:
+    """Return what is wrong with a review that gives a status only; None if its own words can be taken as they are.
+
+    Success is doubted if it refuses or names a defect. Its status rules on the finding that is its own failure.
+    """
+    asked = [finding for finding in given.asked if finding.failing_stage != stage]
+    wishes = [*_rulings(report, answers, Given(given.ledger, asked, given.tree, given.paths))]
+    said = ""
+    if read_markers(answers[-1]).status is Status.SUCCESS:
+        said = doubts.refusal(answers[-1]) or doubts.named_blocker(answers[-1])
+    if said and len(answers) > 1:
+        return Assessment(problem=f"it says {said}, and claims success")
+    if said:
+        wishes.insert(0, f"You say {said}, and your status is success. Which is it?")
+    return Assessment(None, wish="\n".join(wishes)) if wishes else None
+
+
+def problem_of(report: Report) -> str:
+    """Return everything that keeps a report from being read whole, for its reviewer; empty if nothing does."""
+    if report.status is ReportStatus.MALFORMED:
+        return report.problem or "it is not what it should be"
+    lost = [draft for draft in report.drafts if draft.unreadable]
+    problems = [report.problem]
+    if lost:
+        problems.append(f"{len(lost)} of its {len(report.drafts)} findings cannot be read")
+        problems += (f"{draft.input_id}: {draft.unreadable}" for draft in lost[:_MAX_FAULTS])
+    if len(lost) > _MAX_FAULTS:
+        problems.append(f"and {len(lost) - _MAX_FAULTS} more")
+    return "; ".join(filter(None, problems))
+
+
+def count_items(report: Report) -> str:
+    """Return how many items a report has, as the reason of a stage; empty if there is none."""
+    number = len(report.drafts)
+    return f"{plural(number, 'item')}, taken in when all have answered" if number else ""
+
+
+def _names_no_file(report: Report, paths: Sequence[str] | None) -> str:
+    """Return that a review found nothing and names no file of the change that it examined; empty if it does."""
+    if report.status is not ReportStatus.EMPTY or not paths or not report.reviewed:
+        return ""
+    names = {name for path in paths for name in (path, path.rpartition("/")[2])}
+    if any(_EVERYTHING.search(entry) or any(name in entry for name in names) for entry in report.reviewed):
+        return ""
+    return f"it found nothing, and `reviewed` names no file of the change, such as {paths[0]}"
+
+
+def _beside(report: Report) -> str:
+    """Return a request to sort out what is said beside the findings; empty if nothing is."""
+    said = [doubts.quote(draft.impact) for draft in report.drafts if BESIDE in draft.notes]
+    if not said:
+        return ""
+    listed = "; ".join(said)
+    return f"Beside your findings you say {listed}. Report under `findings` what is a defect, and leave out the rest."
+
+
+def _rulings(report: Report, answers: Sequence[str], given: Given) -> Iterator[str]:
+    """Yield requests for rulings that are missing, and for those that nothing can have changed."""
+    said = {one.number: one.word for one in (*report.rulings, *rulings.read_said("\n\n".join(answers)))}
+    reported = {draft.title for draft in report.drafts}
+    missing = [one for one in given.asked if one.number not in said and one.title not in reported]
+    if missing:
+        yield f"You did not rule on {_numbers(missing)}. Rule on each by its number."
+    fixed = [one for one in given.asked if said.get(one.number) == "fixed"]
+    void = [one for one in fixed if rulings.is_unchanged(one, given.ledger, given.tree)]
+    if void:
+        yield (
+            f"You call {_numbers(void)} fixed, but no file has changed since it was reported. Look again, and rule"
+            " `not fixed`, or `withdrawn` with a reason if it was wrong."
+        )
+
+
+def _verdict(report: Report, ledger: Ledger) -> str:
+    """Return a request for the verdict of a reviewer that rejected the change and does not say so again."""
+    rejection = ledger.rejections.get(report.reviewer)
+    if rejection is None or report.verdict:
+        return ""
+    reason = rejection.argument or "no reason given"
+    return f"You rejected this change: {reason}. Give your `verdict` on it: SHIP, SHIP-WITH-TICKETS or BLOCK."
+
+
+def _numbers(findings: Iterable[Finding]) -> str:
+    return ", ".join(f"#{finding.number}" for finding in findings)
