@@ -35,9 +35,10 @@ OWNED = Owned(context_keys=(ReviewKey.REPORTS, ReviewKey.CHOSEN), files=VIEWS)
 def finding_ids(context: Context) -> Iterator[str]:
     """The findings of the ledger that reports refer to."""
     for report in context.list_at(ReviewKey.REPORTS):
-        for key in (LISTED, STILL_OPEN) if isinstance(report, dict) else ():
-            ids = report.get(key)
-            yield from (id for id in ids if isinstance(id, str)) if isinstance(ids, list) else ()
+        for key in (LISTED, STILL_OPEN):
+            ids = report.get(key) if isinstance(report, dict) else None  # a stage can write anything there
+            if isinstance(ids, list):
+                yield from (id for id in ids if isinstance(id, str))
 
 
 def report_operations(
@@ -97,9 +98,9 @@ def count_findings(context: Context, stage: str | None) -> int:
 def _counts(context: Context, name: str, stage: str | None) -> int:
     """A number of `ReviewKey.OPEN`, to which a stage can write anything."""
     counts = context.get(ReviewKey.OPEN)
-    counts = counts if isinstance(counts, dict) else NOTHING_OPEN
-    stages = counts.get("stages")
-    found = counts.get(name) if stage is None else stages.get(stage, 0) if isinstance(stages, dict) else 0
+    if stage is not None:
+        counts, name = counts.get("stages") if isinstance(counts, dict) else None, stage
+    found = counts.get(name) if isinstance(counts, dict) else None
     return found if isinstance(found, int) else 0
 
 

@@ -22,7 +22,8 @@ def known_section(own: Sequence[Finding], others: Sequence[Finding], room: int, 
     """Return the findings that a review rules on, each with the fixer's claims, and those of others."""
     if not own and not others:
         return ""
-    notes = [_VERIFY if verifies else _DELTA if delta else _WHOLE]
+    task = _DELTA if delta else _WHOLE
+    notes = [_VERIFY if verifies else task]
     if others:
         listed = short_list([_alone(finding) for finding in others])
         notes.append(f"Reported by others, for you to know; rule on them if you looked:\n\n{listed}")
