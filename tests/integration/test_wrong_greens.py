@@ -4,13 +4,18 @@
 """
 
 import json
+import os
 import shutil
+import signal
 import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.conftest import Awf
+from tests.integration.conftest import COMMAND, Awf
 from tests.integration.pages import DOCS, named_tests, table_rows
 
 AGENT = r"""#!/bin/sh
@@ -129,13 +134,36 @@ class Project:
 
     def ask(self, *words: str, replies: dict[str, Any]) -> tuple[int, Any]:
         """Run a command that asks reviewers. A reply is a text, or several; one that begins with #! is a script."""
+        return self.awf(*words, *self.prepare(replies))
+
+    def prepare(self, replies: dict[str, Any]) -> list[str]:
+        """Write the replies, and return the options of a command whose reviewers give them."""
         for old in self.agent.glob("reply-*"):
             old.unlink()
         for stage, said in ({"alice": answer(), "bob": answer()} | replies).items():
             for number, text in enumerate([said] if isinstance(said, str) else said):
                 script = text if text.startswith("#!") else f"cat <<'END'\n{text}\nEND\n"
                 (self.agent / f"reply-{stage}.{number}").write_text(script)
-        return self.awf(*words, "--backend", "command", "--agent-command", str(self.agent / "agent.sh"))
+        return ["--backend", "command", "--agent-command", str(self.agent / "agent.sh")]
+
+    @contextmanager
+    def reviewing(self, **replies: Any) -> Iterator[subprocess.Popen[bytes]]:
+        """A review that runs in the background."""
+        environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder.parent / "home")}
+        command = [COMMAND, "review", *self.prepare(replies)]
+        with subprocess.Popen(
+            command, cwd=self.folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as child:
+            try:
+                yield child
+            finally:
+                child.kill()
+
+    def wait_until_ended(self, stage: str) -> None:
+        """Wait until a stage of the newest run has given its answer, at most a minute."""
+        deadline = time.monotonic() + 60
+        while f"{stage} #1  success" not in self.screen("why", "latest"):
+            assert time.monotonic() < deadline
 
     def review(self, *options: str, **replies: Any) -> tuple[int, Any]:
         return self.ask("review", *options, replies=replies)
@@ -623,6 +651,18 @@ def test_what_was_found_before_a_review_paused_is_not_lost(project: Project) -> 
     assert (code != 0, len(project.findings()), project.greens()) == (True, 1, [])
     code, result = project.review()
     assert (code, result["verdict"], project.greens()) == (1, "FAIL", [])
+
+
+def test_what_was_found_before_ctrl_c_is_not_lost(project: Project) -> None:
+    """One reviewer has reported a blocker, the other still looks: only somebody who cancels the review drops that."""
+    with project.reviewing(alice=answer(defect()), bob="#!\nexec sleep 300\n") as child:
+        project.wait_until_ended("alice")
+        child.send_signal(signal.SIGINT)
+        assert child.wait(60) == 130
+    assert (project.refusal("review", "--backend", "scripted"), project.greens()) == (2, [])
+    project.screen("cancel")
+    code, result = project.review()
+    assert (code, result["verdict"]) == (0, "PASS")
 
 
 def test_reviewers_of_a_resumed_review_look_at_the_same_files(project: Project) -> None:

@@ -11,7 +11,7 @@ from pipeline.app.findings.queries import review_json
 from pipeline.app.settings import ToolSettings
 from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.ports import Journal
-from pipeline.engine.records import VisitCompleted
+from pipeline.engine.records import RunCancelled, VisitCompleted
 from pipeline.engine.state import RunStatus, State, replay
 from pipeline.errors import AwfError, ExitCode
 from pipeline.findings.git import (
@@ -280,14 +280,15 @@ def _lists(name: str, outcome: Outcome, state: State) -> bool:
 def refuse_if_answers_wait(journal: Journal) -> None:
     """Raise AwfError if a review was stopped after somebody had found something.
 
-    Resuming that review takes it in; a new one would leave it behind.
+    Resuming that review takes it in; a new one would leave it behind. Only somebody who cancels it by name drops it:
+    Ctrl-C does not.
     """
     for run in reversed(journal.runs()[-_MAX_RUNS:]):
-        if isinstance(journal.last(run).record, VisitCompleted):
+        last = journal.last(run).record
+        if isinstance(last, VisitCompleted) or (isinstance(last, RunCancelled) and last.reason):
             continue
         state = replay([entry.record for entry in journal.entries(run)])
-        dropped = state.status in (RunStatus.SUCCESS, RunStatus.CANCELLED)
-        if dropped or not is_review_command(state.options) or not answered(state):
+        if not is_review_command(state.options) or not answered(state):
             continue
         names = ", ".join(answered(state))
         help = f"awf resume {run} takes it in; awf cancel {run} drops it"

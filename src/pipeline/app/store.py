@@ -19,7 +19,7 @@ from pipeline.engine.context import Key
 from pipeline.engine.outcome import Status
 from pipeline.engine.ports import CancelRequest, HumanAnswer, Journal, Mailbox, RunIsOwned
 from pipeline.engine.records import AnyRecord, RunCancelled, RunCreated, VisitCompleted
-from pipeline.engine.state import RunStatus, State, replay
+from pipeline.engine.state import INTERRUPTED, RunStatus, State, replay
 from pipeline.errors import AwfError, ExitCode
 from pipeline.journal.lock import is_driven
 from pipeline.journal.mailbox import SqliteMailbox
@@ -221,12 +221,12 @@ class RunStore(ABC):
         return AnswerReceipt(kept, self.wake(kept))
 
     def record_cancelled(self, request: CancelRequest) -> str:
-        """Record that a run that nobody drives was cancelled, unless it is; return the recorded reason."""
+        """Record that somebody cancelled a run that nobody drives, unless it is recorded; return the recorded reason."""
         state = load_state(self.journal, request.run_id)
         if state.status.final:
             help = f"see: awf why {state.run_id}"
             raise RunFinished(f"run {state.run_id} has finished ({state.status}) and cannot be cancelled", help=help)
-        if state.status is RunStatus.CANCELLED:
+        if state.status is RunStatus.CANCELLED and state.reason != INTERRUPTED:
             return state.reason
         cancelled = RunCancelled(at=request.at, stage=state.cursor.stage, visit=state.cursor.visit, reason=str(request))
         self.journal.append(request.run_id, cancelled)

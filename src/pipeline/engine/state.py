@@ -46,6 +46,7 @@ from pipeline.language.model import (
 )
 from pipeline.language.source import SourceText
 
+INTERRUPTED = "interrupted"  # why a run was cancelled that nobody cancelled by name: Ctrl-C, or its terminal was closed
 RECENT_VISITS = 30  # visits that a summary lists one by one
 _NONE: Mapping[str, Any] = MappingProxyType({})
 _DAMAGED = "the journal is damaged: restore the store from a backup; nothing was changed"
@@ -253,7 +254,7 @@ def apply(state: State, record: AnyRecord) -> State:
         case RunFailed():
             return state._replace(status=RunStatus.FAIL, reason=record.reason)
         case RunCancelled():
-            return state._replace(status=RunStatus.CANCELLED, reason=record.reason or "cancelled", until=None)
+            return state._replace(status=RunStatus.CANCELLED, reason=record.reason or INTERRUPTED, until=None)
         case RunResumed():
             return _apply_resumed(state, record)
         case WorkflowAdopted():
