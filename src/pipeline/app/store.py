@@ -221,7 +221,7 @@ class RunStore(ABC):
         return AnswerReceipt(kept, self.wake(kept))
 
     def record_cancelled(self, request: CancelRequest) -> str:
-        """Record that somebody cancelled a run that nobody drives, unless it is recorded; return the recorded reason."""
+        """Record that somebody cancelled a run that nobody drives, unless it is known; return the recorded reason."""
         state = load_state(self.journal, request.run_id)
         if state.status.final:
             help = f"see: awf why {state.run_id}"
