@@ -99,3 +99,21 @@ def test_show_labels_a_transition_with_its_result(awf: Awf, tmp_path: Path) -> N
     assert all(f"─ {label} ─" in text and f'|"{label}"|' in mermaid for label in ("success", "fail"))
     write(tmp_path, 'stage "check" kind="tool" command="x"\ntransition from="check" to="gate"')
     assert awf("show", "w.awf.kdl").stdout.count("otherwise") == 1  # the gate's
+
+
+@pytest.mark.parametrize(
+    ("command", "path"), [("true", ["rev", "tool", "check", "next", "end"]), ("false", ["rev", "tool", "check"])]
+)
+def test_reviews_in_parallel_leave_by_a_transition_without_on(
+    awf: Awf, tmp_path: Path, command: str, path: list[str]
+) -> None:
+    """As one review does: what it reports is a result. A tool that fails beside it is a failure."""
+    branches = (
+        f'stage "check" kind="parallel" {{ branch "rev"; branch "tool"; }}\n'
+        f'stage "rev" kind="llm" auto_status=true prompt="x"\nstage "tool" kind="tool" command="{command}"\n'
+    )
+    write(tmp_path, f'{branches}transition from="check" to="next"')
+    (tmp_path / "s.json").write_text(json.dumps({"rev": ["It is bad.\n[STATUS: fail]"]}))
+    done = awf("run", "w.awf.kdl", "--json", "--run-id", "r", "--script", "s.json")
+    ended = json.loads(done.stdout.splitlines()[-1])
+    assert (ended["path"], ended["status"]) == (path, "success" if path[-1] == "end" else "fail")

@@ -271,7 +271,7 @@ class StageExecutor:
             if any(one.outcome.status is Status.ERROR for one in visits):
                 return self._reject_branches(visits, conclusion.lines)
             results = [BranchResult(stage=one.stage.id, visit=one.visit, outcome=one.outcome) for one in visits]
-            outcome = join_branches(parallel, results, self._now() - began)
+            outcome = join_branches(parallel, results, self._now() - began, self.state.workflow)
             own = [operation for one in visits for operation in stage_operations(one.stage, one.outcome)]
             operations = [*own, *conclusion.operations, *stage_operations(parallel, outcome)]
             if commit := self.state.progress.commit:

@@ -15,6 +15,7 @@ from pipeline.engine.routing import (
     ConditionScope,
     ExpressionFunction,
     Selection,
+    is_failure,
     pending_gate,
     select_loop_exit,
     select_transition,
@@ -23,7 +24,7 @@ from pipeline.engine.routing import (
 from pipeline.engine.state import RunStatus, State, apply_outcome, pending_gates_after
 from pipeline.errors import AwfError
 from pipeline.language.edges import edges
-from pipeline.language.model import DecisionStage, ExitStage, ParallelStage, waits_for_person
+from pipeline.language.model import DecisionStage, ExitStage, ParallelStage, Workflow, waits_for_person
 
 # Reasons to pause besides the limits of the settings: a stage errored, a person has to look, an interrupted stage had
 # external effects.
@@ -200,8 +201,13 @@ def _leave(after: State) -> tuple[Selection, Status | None]:
     return Selection(gate.retry_target, reason, role="goal_gate"), None
 
 
-def join_branches(stage: ParallelStage, results: Sequence[BranchResult], duration: float) -> Outcome:
-    """Return the outcome of a parallel stage from those of its branches."""
+def join_branches(
+    stage: ParallelStage, results: Sequence[BranchResult], duration: float, workflow: Workflow
+) -> Outcome:
+    """Return the outcome of a parallel stage from those of its branches.
+
+    It is a failure if a branch is one. What reviews report is an ordinary result, in parallel as well as alone.
+    """
     needed = {"all": len(results), "any": 1}.get(str(stage.join), stage.join)
     succeeded = sum(result.outcome.status is Status.SUCCESS for result in results)
     passed = sum(result.outcome.status.passes for result in results)
@@ -212,7 +218,9 @@ def join_branches(stage: ParallelStage, results: Sequence[BranchResult], duratio
     others = [result for result in results if not result.outcome.status.passes]
     causes = "; ".join(f"{result.stage}: {result.outcome.reason or result.outcome.status}" for result in others)
     reason = f"{succeeded} of {len(results)} branches succeeded, {needed} needed ({causes})"
-    return Outcome(status=Status.FAIL, reason=reason, duration=duration)
+    failed = next((one for one in others if is_failure(workflow.stage(one.stage), one.outcome)), None)
+    failure = failed and (failed.outcome.failure or Failure(kind=FailureClass.AGENT, digest=failed.outcome.reason))
+    return Outcome(status=Status.FAIL, reason=reason, failure=failure, duration=duration)
 
 
 def crash_outcome(error: BaseException) -> Outcome:

@@ -16,6 +16,7 @@ from pipeline.language.model import (
     HumanOption,
     HumanStage,
     LlmStage,
+    ParallelStage,
     ToolStage,
     Workflow,
     is_review,
@@ -105,10 +106,13 @@ def select_transition(
 
 
 def is_failure(stage: BaseStage, outcome: Outcome) -> bool:
-    """Return whether an outcome is routed as a failure. What a review reports is an ordinary result."""
+    """Return whether an outcome is routed as a failure. What a review reports is an ordinary result.
+
+    A parallel stage has a failure if one of its branches has.
+    """
     if outcome.status.passes or outcome.status is Status.SKIPPED:
         return False
-    return outcome.failure is not None or not is_review(stage)
+    return outcome.failure is not None or not (is_review(stage) or isinstance(stage, ParallelStage))
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class Machine:
             case FanOut(parallel, _, branches):
                 results = [BranchResult(stage=b.stage, visit=b.visit, outcome=self.answer(b)) for b in branches]
                 added = [op for r in results for op in self.added(r.stage, r.outcome)]
-                outcome = join_branches(parallel, results, 1.0)
+                outcome = join_branches(parallel, results, 1.0, self.state.workflow)
                 self.path += [result.stage for result in results]
                 self.done(outcome, [*added, *self.added(parallel.id, outcome)], branches=tuple(results))
             case Ask(stage, visit):

@@ -484,7 +484,7 @@ def test_a_cancelled_run_stops_and_can_be_resumed(machine: Make) -> None:
     """The interrupted stage runs again."""
     run = machine(CHAIN)
     run.feed(RunCancelled(at=2, stage="a", visit=1))
-    assert decide(run.state) == Stop(RunStatus.CANCELLED, "cancelled")
+    assert decide(run.state) == Stop(RunStatus.CANCELLED, "interrupted")
     run.feed(RunResumed(at=3))
     assert decide(run.state) == Visit("a", 1, 2)
 
