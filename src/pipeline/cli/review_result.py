@@ -34,6 +34,7 @@ from pipeline.findings.model import FindingState, What
 from pipeline.findings.places import follow_renames
 from pipeline.findings.review_options import ReviewOptions, review_options
 from pipeline.findings.verdicts import Verdict
+from pipeline.language.model import TriageStage
 from pipeline.text import format_cost, format_count, format_duration, listing, plural, truncate
 
 _MAX_LINES = 30  # of work on the screen
@@ -47,9 +48,10 @@ def show_review(store: RunStore, result: RunResult, where: StoreLocation, watch:
     review = summarize_review(state, ledger)
     lines = review.review.open if where.on else follow_renames(review.review.open, ledger, state.directory, os.environ)
     code = review.exit_code(Verdict(options.fail_on.upper()))
-    commands = list(_next_commands(review, result, where))
+    commands = list(_next_commands(review, result, where, triage=isinstance(state.stage, TriageStage)))
     changed = None if where.on else changed_files(state, ledger, os.environ, where.store.absolute())
-    report = _write_report(result.run_id, where) if options.report and not where.on and review.review.passed else ""
+    looked = options.report and not where.on and bool(passes_of(ledger, result.run_id))
+    report = _write_report(result.run_id, where) if looked else ""
     about = {
         "report": report,
         "mode": options.mode,
@@ -123,7 +125,7 @@ def _notes(result: ReviewResult, report: str) -> Iterator[str]:
     review = result.review
     yield from (f"Incomplete: {gap}" for gap in result.gaps)
     if result.waiting:
-        yield f"Findings of {', '.join(result.waiting)} are taken in when the review is resumed"
+        yield f"Not in the ledger yet: what {', '.join(result.waiting)} found; awf resume {result.run_id} takes it in"
     yield from (f"Rejected by {look.reviewer}: {look.argument or 'no reason'}" for look in review.rejections)
     yield from review.unruled
     if review.unshown:
@@ -186,15 +188,16 @@ def _since(line: Line, passes: Collection[str]) -> str:
     return "new" if all(change.pass_id in passes for change in raised) else "known"
 
 
-def _next_commands(review: ReviewResult, result: RunResult, where: StoreLocation) -> Iterator[str]:
-    """Yield the commands that make sense now, the most urgent first."""
+def _next_commands(review: ReviewResult, result: RunResult, where: StoreLocation, *, triage: bool) -> Iterator[str]:
+    """Yield the commands that make sense now, the most urgent first. A triage is not answered by one option."""
     end, run, open_lines = where.end, result.run_id, review.review.open
-    if review.status is RunStatus.WAITING:
+    if review.status is RunStatus.WAITING and not triage:
         yield f"awf answer {run}{end}"
     if review.status is not RunStatus.SUCCESS:
         yield f"{resume_commands(run, result.resume, None if where.on else result.until, time.time())[0]}{end}"
     if open_lines:
         yield f"awf findings show {open_lines[0].number}{end}"
+    if any(line.state.active for line in open_lines):
         yield f"awf findings walk{end}"
     if review.review.claimed:
         yield f"{verify_command(review.review)}{end}"

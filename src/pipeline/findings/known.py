@@ -13,17 +13,20 @@ from pipeline.text import plural
 HEADING = "## Known findings"
 CONSIDERED = "## Already considered"
 _MAX_CONSIDERED = 20  # dismissals in one prompt
-_WHOLE = "Review the whole change, not only what is listed above."
-_VERIFY = "This review verifies fixes: rule on every finding above by its number, and look at what changed since."
-_DELTA = "Look for new defects in what changed since your last look."
+WHOLE = "Review the whole change, not only what is listed above."
+VERIFY = "This review verifies fixes: rule on every finding above by its number, and look at what changed since."
+DELTA = "Look for new defects in what changed since your last look."
+SAME = "The files are as they were at your last look: rule on the findings above."
 
 
-def known_section(own: Sequence[Finding], others: Sequence[Finding], room: int, *, delta: bool, verifies: bool) -> str:
-    """Return the findings that a review rules on, each with the fixer's claims, and those of others."""
+def known_section(own: Sequence[Finding], others: Sequence[Finding], room: int, task: str) -> str:
+    """Return the findings that a review rules on, each with the fixer's claims, and those of others.
+
+    `task` says what else it is to do: one of the sentences above.
+    """
     if not own and not others:
         return ""
-    task = _DELTA if delta else _WHOLE
-    notes = [_VERIFY if verifies else task]
+    notes = [task]
     if others:
         listed = short_list([_alone(finding) for finding in others])
         notes.append(f"Reported by others, for you to know; rule on them if you looked:\n\n{listed}")

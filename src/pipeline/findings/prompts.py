@@ -10,6 +10,7 @@ from typing import Any
 
 from pipeline.engine.ports import Job
 from pipeline.engine.state import State
+from pipeline.findings import known
 from pipeline.findings.events import iso
 from pipeline.findings.fix_prompt import chosen_section, fix_section
 from pipeline.findings.git import TreeSnapshots, pathspecs, round_moment
@@ -105,11 +106,10 @@ class Prompts:
         """Return the findings that a review rules on by number, in `room` characters if their lines need no more."""
         ledger, start = self._ledgers.ledger(), self.start_of(job)
         target = self.target(job.state, start.tree)
-        verifies = target.mode == "verify"
         asked = [ledger.findings[FindingId(id)] for id in start.asked if id in ledger.findings]
-        others = [] if verifies else others_of(ledger, target, {finding.id for finding in asked})
+        others = others_of(ledger, target, {finding.id for finding in asked}) if target.mode != "verify" else []
         asked, others = list(self._follow(asked, job)), list(self._follow(others, job))
-        return known_section(asked, others, room, delta=bool(start.since), verifies=verifies)
+        return known_section(asked, others, room, _task(start, target))
 
     def considered_section(self, job: Job) -> str:
         """Return the dismissed findings in the files of the change; in all files if those are unknown."""
@@ -137,6 +137,15 @@ class Prompts:
     def _follow(self, findings: Sequence[Finding], job: Job) -> tuple[Finding, ...]:
         """Return findings in the files as they are called now."""
         return follow_findings(findings, self._ledgers.ledger(), job.directory, self._environ)
+
+
+def _task(start: Start, target: Target) -> str:
+    """Return what a review is to do beside ruling on findings."""
+    if target.mode == "verify":
+        return known.VERIFY
+    if not start.since:
+        return known.WHOLE
+    return known.SAME if start.since == start.tree else known.DELTA
 
 
 def named_options(state: State) -> ReviewOptions:

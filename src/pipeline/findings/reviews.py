@@ -76,6 +76,8 @@ class Review:
         """Who has not looked, as a sentence; empty if everybody has."""
         if not self.unseen:
             return ""
+        if self.passed and self.passed.mode == "quick":
+            return "a quick review does not count as a look at the whole change: awf review"
         has = "has" if len(self.unseen) == 1 else "have"
         return f"{', '.join(self.unseen)} {has} not looked at every part of the change as it is"
 
@@ -180,6 +182,11 @@ class Review:
         numbers = zip(Severity, self.summary.values(), strict=True)
         named = ", ".join(f"{number} {severity}" for severity, number in numbers if number)
         text = f"{self.verdict} ({named})" if named else str(self.verdict)
+        uncertain = sum(finding.state is FindingState.UNCERTAIN for finding in self.counting)
+        if uncertain:
+            text += f"; {plural(uncertain, 'finding')} uncertain, which blocks"
+        if self.rejections:
+            text += f"; rejected by {', '.join(dict.fromkeys(look.reviewer for look in self.rejections))}"
         claimed = len(self.claimed)
         if claimed:
             fixes = "1 claimed fix is" if claimed == 1 else f"{claimed} claimed fixes are"

@@ -125,7 +125,7 @@ class RunFindings:
         own = passes_of(ledger, run)
         known = review(ledger, own[-1] if own else None)
         blocked = known.verdict.rank >= Verdict.FAIL.rank or not known.complete
-        return known.headline if blocked else ""
+        return f"only a person may approve while the verdict is {known.headline}" if blocked else ""
 
     # --- concluding visits -------------------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ _GITIGNORE = """\
 _ERRORS: dict[int, tuple[str, str]] = {
     sqlite3.SQLITE_FULL: (
         "the disk that holds {path} is full, so nothing more was recorded",
-        "free disk space and resume the run; it continues after the last recorded stage",
+        "free disk space and repeat the command; a run continues after its last recorded stage",
     ),
     sqlite3.SQLITE_READONLY: (
         "{path} cannot be written, so nothing more was recorded",
@@ -71,7 +71,7 @@ _ERRORS: dict[int, tuple[str, str]] = {
     ),
     sqlite3.SQLITE_IOERR: (
         "the disk that holds {path} failed or is full",
-        "check the disk and resume the run; it continues after the last recorded stage",
+        "check the disk and repeat the command; a run continues after its last recorded stage",
     ),
 }
 
@@ -161,7 +161,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
         raise JournalError(message, help="move it away, or use another store")
     version = "an older" if schema < SCHEMA else "a newer"
     message = f"{path} was written by {version} awf (schema {schema}, this one uses {SCHEMA})"
-    raise JournalError(message, help="use that version, or another store; nothing was changed")
+    raise JournalError(message, help="use that version, or begin a new store with --store DIR; nothing was changed")
 
 
 def _create_tables(database: sqlite3.Connection) -> None:

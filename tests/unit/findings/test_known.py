@@ -5,7 +5,16 @@ from typing import Any
 import pytest
 from tests.unit.findings.ledgers import finding, ledger_of
 
-from pipeline.findings.known import CONSIDERED, HEADING, considered_section, known_section
+from pipeline.findings.known import (
+    CONSIDERED,
+    DELTA,
+    HEADING,
+    SAME,
+    VERIFY,
+    WHOLE,
+    considered_section,
+    known_section,
+)
 from pipeline.findings.model import Actor, Change, FindingState, Location, Suppression, What
 from pipeline.findings.rulings import RULING_FORMAT
 
@@ -22,28 +31,25 @@ def test_a_reviewer_is_given_its_own_findings_to_rule_on_and_those_of_others_to_
     """0-52: its own with the format of a ruling and what the fixer claims, those of others by their titles alone."""
     claim = Change(at=AT, what=What.CLAIM, who="fix", by=Actor.FINISH_TASK, word="fixed", note="a guard")
     own = [finding(1), finding(2, state=FindingState.FIX_CLAIMED, history=(claim,))]
-    text = known_section(own, [finding(3, reviewer="security", fix="check it")], 5000, delta=False, verifies=False)
+    text = known_section(own, [finding(3, reviewer="security", fix="check it")], 5000, WHOLE)
     assert text.startswith(f"{HEADING}\n\n{RULING_FORMAT}")
     assert text.index("- #1 (") < text.index("- #2 (") < text.index("a guard") < text.index("- #3 (")
     assert "check it" not in text
-    assert known_section([], [], 5000, delta=True, verifies=False) == ""
+    assert known_section([], [], 5000, DELTA) == ""
 
 
 def test_a_member_of_a_line_of_work_is_listed_under_its_own_number() -> None:
     """A ruling is about one finding, never about what somebody else reported."""
     (line,) = ledger_of(finding(1, reviewer="security"), finding(2, line=finding(1).id)).lines()
-    text = known_section([line.members[1]], [line.members[0]], 5000, delta=False, verifies=False)
+    text = known_section([line.members[1]], [line.members[0]], 5000, WHOLE)
     own, _, others = text.partition("Reported by others")
     assert ("- #2 (" in own, "- #1 (" in own, "- #1 (" in others) == (True, False, True)
 
 
 def test_a_review_is_told_how_much_of_the_change_to_look_at() -> None:
     """The whole change, what changed since its last look, or what was said to be fixed."""
-    told = {
-        known_section([finding(1)], [], 5000, delta=delta, verifies=verifies).rpartition("\n\n")[2]
-        for delta, verifies in ((False, False), (True, False), (True, True))
-    }
-    assert len(told) == 3
+    for task in (WHOLE, DELTA, SAME, VERIFY):
+        assert known_section([finding(1)], [], 5000, task).endswith(f"\n\n{task}")
 
 
 def test_dismissals_of_the_files_under_review_are_shown_with_their_reasons() -> None:
