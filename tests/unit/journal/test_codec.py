@@ -28,7 +28,8 @@ VALUES = st.recursive(
 )
 OPERATIONS = st.lists(st.tuples(st.sampled_from(["set", "append", "discard", "delete"]), TEXTS, VALUES), max_size=5)
 
-Outcome.model_rebuild()  # its fields are known to a strategy only after it is built
+for model in (Failure, Outcome):
+    model.model_rebuild()  # its fields are known to a strategy only after it is built
 st.register_type_strategy(
     Outcome,
     st.builds(
