@@ -4,7 +4,7 @@ A line that cannot be read makes the whole file unreadable: it may be where the 
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import Field
 
@@ -30,29 +30,23 @@ class _Range(items.ForeignModel):
     start: _Position = _Position()
     end: _Position = _Position()
 
-    @property
-    def lines(self) -> tuple[int | None, int | None]:
-        """The first and last line."""
-        return items.check_lines(self.start.line, self.end.line, self.end.column)
-
 
 class _Place(items.ForeignModel):
     path: str = ""
     range: _Range = _Range()
+
+    def location(self, root: str) -> Location:
+        """The place in the repository; without a path if it names none."""
+        start, end = items.check_lines(self.range.start.line, self.range.end.line, self.range.end.column)
+        return Location(path=items.relative_path(self.path, root), start=start, end=end)
 
 
 class _Related(items.ForeignModel):
     message: str = ""
     location: _Place
 
-    def evidence(self, root: str) -> Evidence:
-        """What a finding keeps of it."""
-        start, end = self.location.range.lines
-        return Evidence(path=items.relative_path(self.location.path, root), start=start, end=end, raw=self.message)
-
 
 class _Suggestion(items.ForeignModel):
-    range: _Range = _Range()
     text: str = ""
 
 
@@ -79,15 +73,8 @@ class _Report(items.ForeignModel):
     source: _Source = _Source()
 
 
-class _Kept(items.ForeignModel):
-    """What a finding keeps of the diagnostic it was read from."""
-
-    code: Annotated[_Code, items.OrElse(_Code())] = _Code()
-    suggestions: Annotated[items.Many[_Suggestion], items.OrElse(())] = ()
-
-
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
-    """The diagnostics of either shape; raises ValueError."""
+    """Return the diagnostics of either shape; raise ValueError."""
     whole = _parse(data)
     report = _Report.model_validate(whole)
     name = reviewer or reviewer_name(report.source.name) or FORMAT
@@ -99,7 +86,7 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
 
 
 def _parse(data: bytes) -> Any:
-    """The object with all diagnostics; for one per line, or a single one, an object is made."""
+    """Return the object with all diagnostics; for one per line, or a single one, make it."""
     text = strict_json.decode_text(data)
     lines = [line for line in text.split("\n") if line.strip()]
     if len(lines) > 1 and lines[0].rstrip().endswith("}") and lines[1].lstrip().startswith("{"):
@@ -116,9 +103,8 @@ def _read_item(item: Any, defaults: dict[str, Any], input_id: str, reviewer: str
     diagnostic = _Diagnostic.model_validate(defaults | kept)
     if diagnostic.severity not in _SEVERITY:
         raise items.ItemError(f"`severity` should be ERROR, WARNING or INFO, not {diagnostic.severity!r}")
-    start, end = diagnostic.location.range.lines
-    path = items.relative_path(diagnostic.location.path, root)
-    if start and not path:
+    place = diagnostic.location.location(root)
+    if place.start and not place.path:
         raise items.ItemError("`location` has a range, but no path")
     return items.tool_finding(
         input_id,
@@ -127,10 +113,15 @@ def _read_item(item: Any, defaults: dict[str, Any], input_id: str, reviewer: str
         _SEVERITY[diagnostic.severity],
         category_of_rule(reviewer_name(diagnostic.source.name) or reviewer, diagnostic.code.value),
         fix=items.replacement_text(diagnostic.suggestions[0].text) if diagnostic.suggestions else None,
-        locations=(Location(path=path, start=start, end=end),) if path else (),
-        evidence=tuple(related.evidence(root) for related in diagnostic.related_locations),
-        ext=items.unread_keys(FORMAT, kept, ("message", "location")),
+        locations=(place,) if place.path else (),
+        evidence=tuple(_evidence(related, root) for related in diagnostic.related_locations),
+        ext=items.unread_keys(FORMAT, kept | {"ruleId": diagnostic.code.value}, ("message", "location", "suggestions")),
     )
+
+
+def _evidence(related: _Related, root: str) -> Evidence:
+    place = related.location.location(root)
+    return Evidence(path=place.path, start=place.start, end=place.end, raw=related.message)
 
 
 def write(findings: Iterable[Finding], ledger: Ledger) -> str:
@@ -142,23 +133,21 @@ def write(findings: Iterable[Finding], ledger: Ledger) -> str:
 
 def _diagnostic(finding: Finding, number: int) -> dict[str, Any]:
     fix = f"Fix: {finding.fix}" if finding.fix else ""  # not a suggestion: tools would insert the words
-    kept = _Kept.model_validate(items.kept_keys(finding, FORMAT))
-    rule = kept.code.value or items.rule_id(finding) or str(finding.category)
     diagnostic: dict[str, Any] = {
         "message": "\n\n".join(filter(None, (finding.title, finding.impact, fix, f"(#{number})"))),
         "severity": RDJSON_SEVERITY[finding.severity],
         "source": {"name": finding.reviewer},
-        "code": {"value": rule},
+        "code": {"value": items.rule_id(finding) or str(finding.category)},
     }
     if finding.location:
         diagnostic["location"] = _place(finding.location)
-    if finding.state.active and kept.suggestions:
-        diagnostic["suggestions"] = [item.model_dump(exclude_unset=True) for item in kept.suggestions]
     return diagnostic
 
 
 def _place(location: Location) -> dict[str, Any]:
     if not location.start:
         return {"path": location.path}
-    end = {"end": {"line": location.end}} if location.end else {}
-    return {"path": location.path, "range": {"start": {"line": location.start}} | end}
+    lines = {"start": {"line": location.start}}
+    if location.end:
+        lines["end"] = {"line": location.end}
+    return {"path": location.path, "range": lines}
