@@ -18,6 +18,7 @@ from pydantic import AliasChoices, AliasPath, BaseModel, Field, TypeAdapter, Val
 from pipeline import __version__
 from pipeline.findings.fingerprints import QUOTE
 from pipeline.findings.formats import items, strict_json
+from pipeline.findings.formats.fields import filled
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
     Category,
@@ -456,7 +457,7 @@ def _result(finding: Finding, number: int) -> dict[str, Any]:
         "message": {"text": "\n\n".join(filter(None, (finding.title, finding.impact)))},
         "locations": [_location(location) for location in finding.locations],
         "relatedLocations": [
-            {"id": number} | _location(item) | _given(message=_text(item.raw))
+            {"id": number} | _location(item) | filled(message=_text(item.raw))
             for number, item in enumerate(finding.evidence, 1)
             if item.path
         ],
@@ -468,21 +469,16 @@ def _result(finding: Finding, number: int) -> dict[str, Any]:
     }
 
 
-def _given(**fields: Any) -> dict[str, Any]:
-    """Return the fields that have a value."""
-    return {name: value for name, value in fields.items() if value}
-
-
 def _text(words: str) -> dict[str, str]:
-    return _given(text=words)
+    return filled(text=words)
 
 
 def _location(place: Location) -> dict[str, Any]:
     quoted = place.quote if isinstance(place, Evidence) else ""
-    region = _given(startLine=place.start, endLine=place.end, snippet=_text(quoted)) if place.start else {}
-    physical = {"artifactLocation": {"uri": quote(place.path), "uriBaseId": _BASE}} | _given(region=region)
+    region = filled(startLine=place.start, endLine=place.end, snippet=_text(quoted)) if place.start else {}
+    physical = {"artifactLocation": {"uri": quote(place.path), "uriBaseId": _BASE}} | filled(region=region)
     logical = [{"fullyQualifiedName": place.symbol}] if place.symbol else []
-    return {"physicalLocation": physical} | _given(logicalLocations=logical)
+    return {"physicalLocation": physical} | filled(logicalLocations=logical)
 
 
 def _dismissal(finding: Finding) -> dict[str, str]:
@@ -504,4 +500,4 @@ def _properties(finding: Finding, number: int) -> dict[str, Any]:
     }
     if finding.category is Category.SECURITY:
         bag["security-severity"] = SECURITY_SEVERITY[finding.severity]
-    return bag | _given(fix=finding.fix)
+    return bag | filled(fix=finding.fix)
