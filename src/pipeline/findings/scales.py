@@ -98,7 +98,7 @@ _RULINGS: Mapping[str, tuple[str, ...]] = {
     "withdrawn": ("withdrawn", "withdraw", "retracted", "retract", "false positive", "not a bug", "not a defect"),
 }
 _RULING_OF_WORD = {word: ruling for ruling, words in _RULINGS.items() for word in words}
-_RULING_START = re.compile(r"(?:(?:is|was|it|its|it's|has|been|now|completely|fully)\s+)+")
+_RULING_START = re.compile(r"^(?:(?:is|was|it|its|it's|has|been|now|completely|fully)\s+)+")
 _RULING_END = re.compile(r"[,;:.!(\n—–]|\s-|\b(?:because|since|as|by|in|with|at|after|now|to)\b")
 _HEDGE = re.compile(
     r"\b(?:but|except|however|not|no(?! longer\b)|never|nothing|only|partial\w*|part|most\w*|probabl\w*|likely|should"
@@ -155,12 +155,12 @@ _SECURITY_TOOLS = frozenset(
 )
 _BY_PREFIX: Mapping[str, Category] = {
     "S": Category.SECURITY,
-    **dict.fromkeys(("F", "B", "PLE"), Category.BUG),
+    **dict.fromkeys(("F", "B", "PLE", "E9"), Category.BUG),
     **dict.fromkeys(("D", "DOC"), Category.DOCS_GAP),
     "PERF": Category.PERFORMANCE,
     "ASYNC": Category.CONCURRENCY,
 }  # of the rules of ruff and flake8
-_RULE_CODE = re.compile(r"([A-Z]+)\d+")
+_RULE_PREFIX = re.compile(r"E9|[A-Z]+(?=\d)")
 _TAG_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 
 
@@ -199,13 +199,10 @@ def ruling_word(text: str) -> str:
     cannot be read is not.
     """
     words = " ".join(text.lower().replace("_", " ").replace("-", " ").strip(" *`'\"[]✅✔️☑").split())
-    start = _RULING_START.match(words)
-    words = words[start.end() :] if start else words
-    end = _RULING_END.search(words)
-    head = words[: end.start()] if end else words
+    words = _RULING_START.sub("", words)
+    head = _RULING_END.split(words, maxsplit=1)[0]
     ruling = _RULING_OF_WORD.get(head.strip(), "not_fixed")
-    rest = words[end.start() :] if end else ""
-    return "not_fixed" if ruling == "fixed" and is_hedged(rest) else ruling
+    return "not_fixed" if ruling == "fixed" and is_hedged(words[len(head) :]) else ruling
 
 
 def is_hedged(words: str) -> bool:
@@ -266,14 +263,13 @@ def category_of_rule(tool: str, rule: str = "", tags: tuple[str, ...] = ()) -> C
 
     It is part of a finding's identity, so the same rule of the same tool always has the same one.
     """
-    for tag in tags:
-        for word in _TAG_WORD.findall(tag.lower()):
-            if word in _BY_TAG:
-                return _BY_TAG[word]
+    words = (word for tag in tags for word in _TAG_WORD.findall(tag.lower()))
+    tagged = next((_BY_TAG[word] for word in words if word in _BY_TAG), None)
+    if tagged:
+        return tagged
     if tool in ("ruff", "flake8"):
-        code = _RULE_CODE.fullmatch(rule)
-        is_syntax_error = rule.startswith("E9")
-        return Category.BUG if code is None or is_syntax_error else _BY_PREFIX.get(code[1], Category.MAINTAINABILITY)
+        prefix = _RULE_PREFIX.match(rule)  # what breaks the syntax has none
+        return _BY_PREFIX.get(prefix[0], Category.MAINTAINABILITY) if prefix else Category.BUG
     return Category.SECURITY if tool in _SECURITY_TOOLS else default_category(tool)
 
 
