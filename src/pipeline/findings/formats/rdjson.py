@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from pipeline.findings.formats import items, strict_json
+from pipeline.findings.formats.fields import filled
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Draft, Evidence, Finding, Location, Report, Severity
 from pipeline.findings.scales import RDJSON_SEVERITY, category_of_rule, reviewer_name
@@ -32,11 +33,11 @@ class _Range(items.ForeignModel):
 
 
 class _Place(items.ForeignModel):
-    path: str = ""
+    path: str = Field(min_length=1)
     range: _Range = _Range()
 
-    def location(self, root: str) -> Location:
-        """The place in the repository; without a path if it names none."""
+    def in_repository(self, root: str) -> Location:
+        """Return the place below a root."""
         start, end = items.check_lines(self.range.start.line, self.range.end.line, self.range.end.column)
         return Location(path=items.relative_path(self.path, root), start=start, end=end)
 
@@ -60,7 +61,7 @@ class _Source(items.ForeignModel):
 
 class _Diagnostic(items.ForeignModel):
     message: str = Field(min_length=1)
-    location: _Place = _Place()
+    location: _Place | None = None
     severity: str | int = 0
     source: _Source = _Source()
     code: _Code = _Code()
@@ -89,11 +90,12 @@ def _parse(data: bytes) -> Any:
     """Return the object with all diagnostics; for one per line, or a single one, make it."""
     text = strict_json.decode_text(data)
     lines = [line for line in text.split("\n") if line.strip()]
-    if len(lines) > 1 and lines[0].rstrip().endswith("}") and lines[1].lstrip().startswith("{"):
-        return {"diagnostics": [strict_json.parse(line) for line in lines]}
-    value = strict_json.parse(text)
-    is_diagnostic = isinstance(value, dict) and "message" in value and "diagnostics" not in value
-    return {"diagnostics": [value]} if is_diagnostic else value
+    if not lines or not all(line.startswith("{") for line in lines):
+        return strict_json.parse(text)
+    values = [strict_json.parse(line) for line in lines]
+    if len(values) == 1 and "message" not in values[0]:
+        return values[0]
+    return {"diagnostics": values}
 
 
 def _read_item(item: Any, defaults: dict[str, Any], input_id: str, reviewer: str, root: str) -> Draft:
@@ -103,9 +105,6 @@ def _read_item(item: Any, defaults: dict[str, Any], input_id: str, reviewer: str
     diagnostic = _Diagnostic.model_validate(defaults | kept)
     if diagnostic.severity not in _SEVERITY:
         raise items.ItemError(f"`severity` should be ERROR, WARNING or INFO, not {diagnostic.severity!r}")
-    place = diagnostic.location.location(root)
-    if place.start and not place.path:
-        raise items.ItemError("`location` has a range, but no path")
     return items.tool_finding(
         input_id,
         reviewer,
@@ -113,14 +112,14 @@ def _read_item(item: Any, defaults: dict[str, Any], input_id: str, reviewer: str
         _SEVERITY[diagnostic.severity],
         category_of_rule(reviewer_name(diagnostic.source.name) or reviewer, diagnostic.code.value),
         fix=items.replacement_text(diagnostic.suggestions[0].text) if diagnostic.suggestions else None,
-        locations=(place,) if place.path else (),
+        locations=(diagnostic.location.in_repository(root),) if diagnostic.location else (),
         evidence=tuple(_evidence(related, root) for related in diagnostic.related_locations),
         ext=items.unread_keys(FORMAT, kept | {"ruleId": diagnostic.code.value}, ("message", "location", "suggestions")),
     )
 
 
 def _evidence(related: _Related, root: str) -> Evidence:
-    place = related.location.location(root)
+    place = related.location.in_repository(root)
     return Evidence(path=place.path, start=place.start, end=place.end, raw=related.message)
 
 
@@ -145,9 +144,5 @@ def _diagnostic(finding: Finding, number: int) -> dict[str, Any]:
 
 
 def _place(location: Location) -> dict[str, Any]:
-    if not location.start:
-        return {"path": location.path}
-    lines = {"start": {"line": location.start}}
-    if location.end:
-        lines["end"] = {"line": location.end}
-    return {"path": location.path, "range": lines}
+    lines = filled(start=filled(line=location.start), end=filled(line=location.end))
+    return filled(path=location.path, range=lines)
