@@ -13,7 +13,8 @@ class Need(Enum):
 
     REQUIRED = auto()  # every file has it
     USUAL = auto()  # it is always written, and may be missing in a file from elsewhere
-    IF_ANY = auto()  # it is written if there is something to say
+    IF_KNOWN = auto()  # it is written unless its value is None
+    IF_ANY = auto()  # it is written if there is something to say: a text, an item, a yes
 
 
 def _unchanged(value: Any) -> Any:
@@ -39,7 +40,13 @@ class Field:
 def render(table: Sequence[Field], source: Any) -> dict[str, Any]:
     """Return a file as an object: the fields of a table, in its order."""
     found = ((field, field.write(source)) for field in table)
-    return {field.key: value for field, value in found if value is not None or field.need is not Need.IF_ANY}
+    return {field.key: value for field, value in found if _is_written(field.need, value)}
+
+
+def _is_written(need: Need, value: Any) -> bool:
+    if need is Need.IF_ANY:
+        return bool(value)
+    return need is not Need.IF_KNOWN or value is not None
 
 
 def checked(name: str, table: Sequence[Field]) -> type[BaseModel]:

@@ -46,7 +46,7 @@ FORMAT = "record"
 VERSION = 1
 NO_FIX = "No concrete fix proposed; needs a decision: "
 NO_REASON = "No reason was given beyond the title; see the evidence."
-_RULE = "only a new entry of `triage_history` may be added"
+_RULE = "only new entries of `triage_history` count"
 _TRIAGE = (What.SEEN, What.RULING, What.CLAIM, What.DECISION, What.TRIAGE)  # the changes that a record shows
 _FINER_STATE = MappingProxyType(  # of a status that usually means another state
     {state: str(state) for state in (FindingState.REOPENED, FindingState.FIX_CLAIMED)}
@@ -86,7 +86,8 @@ class EvidenceRef(BaseModel):
 
     @model_validator(mode="after")
     def _check_lines(self) -> "EvidenceRef":
-        if (self.startLine is None) != (self.endLine is None) or (self.startLine or 0) > (self.endLine or 0):
+        given = [line for line in (self.startLine, self.endLine) if line]
+        if len(given) == 1 or given != sorted(given):
             raise ValueError("startLine and endLine are not a range")
         return self
 
@@ -151,22 +152,19 @@ def _task_name(task: str) -> str:
 
 def _render_evidence(finding: Finding) -> list[dict[str, Any]]:
     """Return what supports a finding. What names no path is about the finding's own file, or about its task."""
+    if not finding.evidence:
+        return [_ref(place, place.path) for place in finding.locations]
     paths = (place.path for place in finding.locations)
     own = next(filter(None, (*paths, _task_name(finding.task), finding.scope, finding.id)))
-    return [_render_place(item, own) for item in finding.evidence or finding.locations]
+    return [
+        _ref(item, item.path, item.quote) if item.path else _ref(item, own, item.quote or item.raw)
+        for item in finding.evidence
+    ]
 
 
-def _render_place(item: Location, own: str) -> dict[str, Any]:
-    text = ""
-    if isinstance(item, Evidence):
-        text = item.quote or ("" if item.path else item.raw)
-    return filled(
-        path=item.path or own,
-        startLine=item.start,
-        endLine=item.end or item.start,
-        symbol=item.symbol,
-        quote=text[:QUOTE],
-    )
+def _ref(place: Location, path: str, quote: str = "") -> dict[str, Any]:
+    end = place.end or place.start
+    return filled(path=path, startLine=place.start, endLine=end, symbol=place.symbol, quote=quote[:QUOTE])
 
 
 def _evidence_in(refs: Sequence[EvidenceRef]) -> tuple[Evidence, ...]:
@@ -246,9 +244,9 @@ FINDING_RECORD = (
     Field("createdAt", _TimeIfAny, lambda one: one.finding.created_at, Need.USUAL, "created_at"),
     Field("updatedAt", _TimeIfAny, lambda one: one.finding.updated_at, Need.USUAL, "updated_at"),
     Field("x_state", str, lambda one: _FINER_STATE.get(one.finding.state), Need.IF_ANY),
-    Field("x_fix_absent", bool, lambda one: not one.finding.fix or None, Need.IF_ANY),
-    Field("x_system_breaking", bool, lambda one: one.finding.system_breaking or None, Need.IF_ANY, "system_breaking"),
-    Field("x_tool", bool, lambda one: one.finding.tool or None, Need.IF_ANY, "tool"),
+    Field("x_fix_absent", bool, lambda one: not one.finding.fix, Need.IF_ANY),
+    Field("x_system_breaking", bool, lambda one: one.finding.system_breaking, Need.IF_ANY, "system_breaking"),
+    Field("x_tool", bool, lambda one: one.finding.tool, Need.IF_ANY, "tool"),
     Field("x_line", str, lambda one: one.line.id if len(one.line.members) > 1 else None, Need.IF_ANY, "line"),
 )
 
@@ -378,7 +376,7 @@ PASS_RECORD = (
     Field("x_review", str, lambda one: one.passed.review),
     Field("x_mode", str, lambda one: one.passed.mode),
     Field("x_lens", str, lambda one: one.lens, Need.IF_ANY),
-    Field("x_tree_changed", bool, lambda one: one.passed.changed or None, Need.IF_ANY),
+    Field("x_tree_changed", bool, lambda one: one.passed.changed, Need.IF_ANY),
     Field("x_looks", list[dict[str, Any]], lambda one: [_look(look) for look in one.looks]),
 )
 

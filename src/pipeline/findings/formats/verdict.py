@@ -135,7 +135,7 @@ ITEM = (
     Field(
         "lineRange",
         Annotated[str, AfterValidator(_check_lines)],
-        lambda one: one.place.lines or None,
+        lambda one: one.place.lines,
         Need.IF_ANY,
     ),
     Field("title", items.NotBlank, lambda one: items.excerpt(one.finding.title, _MAX_TITLE), reads="title"),
@@ -149,9 +149,9 @@ ITEM = (
     ),
     Field("x_finding", str, lambda one: str(one.finding.id), Need.IF_ANY),
     Field("x_line", str, lambda one: _line_id(one.finding), Need.IF_ANY),
-    Field("x_system_breaking", bool, lambda one: one.breaks_system, Need.IF_ANY),
-    Field("x_fix_absent", bool, lambda one: not one.finding.fix or None, Need.IF_ANY),
-    Field("x_shadowed", list[dict[str, Any]], lambda one: [_item(other) for other in one.others] or None, Need.IF_ANY),
+    Field("x_system_breaking", bool, lambda one: one.breaks_system, Need.IF_KNOWN),
+    Field("x_fix_absent", bool, lambda one: not one.finding.fix, Need.IF_ANY),
+    Field("x_shadowed", list[dict[str, Any]], lambda one: [_item(other) for other in one.others], Need.IF_ANY),
 )
 
 
@@ -201,8 +201,8 @@ DOCUMENT = (
     Field("summary", Any, lambda one: _summary_of(one.counting)),
     Field("reportPath", str, lambda one: "" if one.passed.mode == "quick" else one.report_path),
     Field("findings", list[dict[str, Any]], lambda one: one.items),
-    Field("x_incomplete", list[str], lambda one: list(one.review.gaps) or None, Need.IF_ANY),
-    Field("x_rejected", list[dict[str, Any]], lambda one: one.rejections or None, Need.IF_ANY),
+    Field("x_incomplete", list[str], lambda one: list(one.review.gaps), Need.IF_ANY),
+    Field("x_rejected", list[dict[str, Any]], lambda one: one.rejections, Need.IF_ANY),
 )
 
 
@@ -339,7 +339,7 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
     counting = [item for item in entries if item.get("status") in COUNTING]
     summary, rejects = _summary_of(counting), document["verdict"] in (Verdict.FAIL, Verdict.ABORT)
     unexplained = rejects and _verdict_on(counting).rank < Verdict.FAIL.rank
-    noted = () if document["summary"] == summary else (f"its summary is not that of its findings: {_counts(summary)}",)
+    noted = () if document["summary"] == summary else ("its summary is not that of its findings",)
     return items.collect_items(
         reviewer or FORMAT,
         FORMAT,
@@ -349,11 +349,6 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
         argument=f"its verdict is {document['verdict']}, and no finding in it says why" if unexplained else "",
         notes=noted,
     )
-
-
-def _counts(summary: Mapping[str, int]) -> str:
-    """Return a summary in words, without severities that nothing has."""
-    return ", ".join(f"{number} {word}" for word, number in summary.items() if number) or "none counts"
 
 
 def _draft(given: Any, input_id: str, root: str, document: Mapping[str, Any]) -> Draft:
