@@ -211,47 +211,47 @@ def is_hedged(words: str) -> bool:
 
 
 def confidence_from_anchor(anchor: int) -> Confidence:
-    """A confidence that a reviewer gave as 0, 25, 50, 75 or 100."""
+    """Return the confidence that a reviewer gave as 0, 25, 50, 75 or 100."""
     return Confidence(value=anchor, scale="anchor", native=anchor)
 
 
 def confidence_from_word(word: str) -> Confidence:
-    """A confidence given as high, medium or low."""
+    """Return the confidence given as high, medium or low."""
     return Confidence(value=_WORDS[word], scale="word", native=word)
 
 
 def confidence_from_fraction(fraction: float) -> Confidence:
-    """A confidence given as a number up to 1.00; below 0.50 it is none."""
+    """Return the confidence given as a number up to 1.00; below 0.50 it is none."""
     value = next((anchor for least, anchor in _BANDS if fraction >= least), 0)
     return Confidence(value=value, scale="fraction", native=fraction)
 
 
 def confidence_to_anchor(confidence: Confidence) -> int:
-    """The anchor at or below a confidence."""
+    """Return the anchor at or below a confidence."""
     return ANCHORS[bisect_right(ANCHORS, confidence.value) - 1]
 
 
 def confidence_to_word(confidence: Confidence) -> str:
-    """A confidence as a word: its source's own, if it used one."""
+    """Return a confidence as a word: its source's own, if it used one."""
     if confidence.scale == "word" and isinstance(confidence.native, str):
         return confidence.native
     return {100: "high", 75: "high", 50: "medium"}.get(confidence_to_anchor(confidence), "low")
 
 
 def confidence_to_fraction(confidence: Confidence) -> float:
-    """A confidence from 0.50 to 1.00: its source's own number, if it gave one."""
+    """Return a confidence from 0.50 to 1.00: its source's own number, if it gave one."""
     if confidence.scale == "fraction" and isinstance(confidence.native, float):
         return confidence.native
     return _FRACTIONS.get(confidence_to_anchor(confidence), 0.5)
 
 
 def category_of_name(name: str) -> Category | None:
-    """The category that a reviewer names, by its slug, its label or the domain that it belongs to."""
+    """Return the category that a reviewer names, by its slug, its label or the domain that it belongs to."""
     return _BY_NAME.get("-".join(name.lower().replace("_", " ").replace("/", " ").split()))
 
 
 def default_category(source: str) -> Category:
-    """The category of what a reviewer, domain or stage finds, if it does not say."""
+    """Return the category of what a reviewer, domain or stage finds, if it does not say."""
     if category := category_of_name(source):
         return category
     words = set(re.split("[-_ ]", source.lower()))
@@ -259,7 +259,7 @@ def default_category(source: str) -> Category:
 
 
 def category_of_rule(tool: str, rule: str = "", tags: tuple[str, ...] = ()) -> Category:
-    """The category of what a tool finds: by the tags of the rule, then by the rule, then by the tool.
+    """Return the category of what a tool finds: by the tags of the rule, then by the rule, then by the tool.
 
     It is part of a finding's identity, so the same rule of the same tool always has the same one.
     """
@@ -274,12 +274,12 @@ def category_of_rule(tool: str, rule: str = "", tags: tuple[str, ...] = ()) -> C
 
 
 def reviewer_name(tool: str) -> str:
-    """A tool's name as a reviewer's: `Semgrep OSS` becomes semgrep-oss."""
+    """Return a tool's name as a reviewer's: `Semgrep OSS` becomes semgrep-oss."""
     return "-".join(tool.lower().split())
 
 
 def default_autofix(fix: str | None, severity: Severity) -> tuple[AutofixClass, Owner]:
-    """Class and owner if a source gives none. A fix is never assumed to be safe.
+    """Return class and owner for a source that gives none. A fix is never assumed to be safe.
 
     Nor is a person assumed to own a defect: that would keep fixers from it, and reviews from failing for it.
     """

@@ -49,12 +49,12 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
     return report
 
 
-def _parse(text: str) -> list[dict[str, Any]]:
-    """Return the fields of each message; of a line that is none, only its text.
+def _parse(text: str) -> list[Any]:
+    """Return the fields of each message, and the text of each line that is none.
 
     If mypy says how many errors there are, all of them must be listed: `Success` means none.
     """
-    messages: list[dict[str, Any]] = []
+    messages: list[Any] = []
     totals: list[int] = []
     for number, line in enumerate(map(str.rstrip, text.split("\n")), 1):
         if line[:1].isspace():
@@ -69,17 +69,17 @@ def _parse(text: str) -> list[dict[str, Any]]:
         raise items.UnreadableFile("it is empty: a clean run says so in text, but prints nothing with --output json")
     if not text.endswith("\n") and not line.startswith("{"):  # a JSON value that could be parsed is whole
         raise items.UnreadableFile("the last line does not end: it was cut off")
-    errors = sum(item.get("severity") == "error" for item in messages)
+    errors = sum(isinstance(item, dict) and item.get("severity") == "error" for item in messages)
     if totals and sum(totals) != errors:
         raise items.UnreadableFile(f"it counts {sum(totals)} errors and lists {errors}")
     return messages
 
 
-def _add_line(messages: list[dict[str, Any]], line: str) -> None:
+def _add_line(messages: list[Any], line: str) -> None:
     """Append a line of text; a note about the line of the error before it is the hint of that error, as in JSON."""
     match = _MESSAGE.fullmatch(line)
     if match is None:
-        messages.append({"message": line})
+        messages.append(line)
         return
     item = {
         "file": match["file"],
@@ -89,7 +89,7 @@ def _add_line(messages: list[dict[str, Any]], line: str) -> None:
         "message": match["message"],
         "code": match["code"] or "",
     }
-    last = messages[-1] if messages else {}
+    last = messages[-1] if messages and isinstance(messages[-1], dict) else {}
     error_here = (last.get("file"), last.get("line"), last.get("severity")) == (item["file"], item["line"], "error")
     if item["severity"] == "note" and error_here:
         last["hint"] = items.excerpt(f"{last.get('hint') or ''}\n{item['message']}".strip())
@@ -97,8 +97,8 @@ def _add_line(messages: list[dict[str, Any]], line: str) -> None:
         messages.append(item)
 
 
-def _read_item(item: dict[str, Any], input_id: str, reviewer: str, root: str) -> Draft:
-    if "severity" not in item:
+def _read_item(item: Any, input_id: str, reviewer: str, root: str) -> Draft:
+    if isinstance(item, str):
         raise items.ItemError("not a message of mypy's")
     message = _Line.model_validate(item)
     start, end = items.check_lines(max(message.line, 0), max(message.end_line, 0))

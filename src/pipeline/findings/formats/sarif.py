@@ -254,7 +254,7 @@ class _RunReader:
     def read_result(self, value: Any, input_id: str, reviewer: str) -> Draft:
         """Return a result as a draft; raise ValueError."""
         result = _Result.model_validate(value)
-        if result.kind in ("pass", "notApplicable"):
+        if result.kind in ("pass", "notApplicable") and result.level in (None, "none"):
             raise items.NothingWrong(f"its kind is {result.kind!r}: nothing is wrong")
         rule = self._rule(result)
         message = self._message(result.message, rule)

@@ -70,7 +70,7 @@ def test_a_line_that_is_not_a_message_is_unreadable(line: str) -> None:
     """Nothing in the output is dropped."""
     found = read(f"src/a.py:3: error: Bad  [misc]\n{line}\n".encode())
     assert [finding.title for finding in readable(found)] == ["Bad"]
-    assert [item.input_id for item in unreadable(found)] == ["mypy#2"]
+    assert [(item.input_id, item.impact) for item in unreadable(found)] == [("mypy#2", line.rstrip())]
 
 
 def test_a_note_is_information_unless_it_belongs_to_an_error() -> None:

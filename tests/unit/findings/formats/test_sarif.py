@@ -110,6 +110,7 @@ def test_a_suppression_in_the_source_is_kept_with_its_result() -> None:
         ({"level": "note"}, {}, "low"),
         ({"level": "none"}, {}, "info"),
         ({"kind": "informational"}, {}, "info"),
+        ({"kind": "pass", "level": "error"}, {}, "high"),
         ({}, {"defaultConfiguration": {"level": "error"}}, "high"),
         ({"level": "note"}, {"properties": {"security-severity": "9.8"}}, "critical"),
         ({}, {"properties": {"security-severity": "7.0"}}, "high"),
