@@ -5,7 +5,7 @@ for every finding whatever its state: a dismissed one is suppressed and never le
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from posixpath import join
@@ -190,16 +190,18 @@ class _Invocation(BaseModel):
     tool_execution_notifications: items.Many[_Notification] = ()
     tool_configuration_notifications: items.Many[_Notification] = ()
 
-    @property
-    def failure(self) -> str:
-        """Why the tool may not have found everything; empty if nothing says so."""
+    def failure(self, results: Sequence[Any]) -> str:
+        """Return why there may be more than these results; nothing if there is no sign of that.
+
+        A linter may exit with 1 for what it lists.
+        """
         stopped = (self.process_start_failure_message, self.exit_signal_name, self.exit_signal_number)
         notes = (*self.tool_execution_notifications, *self.tool_configuration_notifications)
-        unexplained = self.exit_code != 0 and "execution_successful" not in self.model_fields_set
+        claims_success = "execution_successful" in self.model_fields_set
         signs = {
             "its run did not succeed": not self.execution_successful,
             "its process did not start, or was killed": stopped != (None, None, None),
-            f"its exit code is {self.exit_code}": unexplained,
+            f"its exit code is {self.exit_code}": self.exit_code != 0 and not claims_success and not results,
             "it reported an error": any(note.level == "error" for note in notes),
         }
         return next((reason for reason, is_given in signs.items() if is_given), "")
@@ -248,7 +250,7 @@ class _RunReader:
             invocations = _invocations.validate_python(self.run.invocations)
         except ValidationError as error:
             return f"{self.tool} may have found more: how it was run cannot be read: {items.explain_error(error)}"
-        failures = filter(None, (invocation.failure for invocation in invocations))
+        failures = filter(None, (invocation.failure(self.run.results) for invocation in invocations))
         return next((f"{self.tool} may have found more: {reason}" for reason in failures), "")
 
     def read_result(self, value: Any, input_id: str, reviewer: str) -> Draft:

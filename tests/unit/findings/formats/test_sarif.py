@@ -359,6 +359,7 @@ def test_a_run_that_may_have_found_more_is_malformed(invocation: Any) -> None:
     """What a run says about itself counts, however oddly it says so."""
     assert read(log(invocations=[invocation])).status is ReportStatus.MALFORMED
     assert read(log(invocations=[{"executionSuccessful": True, "exitCode": 1}])).status is ReportStatus.EMPTY
+    assert read(log(result(), invocations=[{"exitCode": 1}])).status is ReportStatus.RETURNED
 
 
 @pytest.mark.parametrize("invocations", ["failed", {"executionSuccessful": True}, None, [None], ["failed"]])
