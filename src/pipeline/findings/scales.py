@@ -98,7 +98,7 @@ _RULINGS: Mapping[str, tuple[str, ...]] = {
     "withdrawn": ("withdrawn", "withdraw", "retracted", "retract", "false positive", "not a bug", "not a defect"),
 }
 _RULING_OF_WORD = {word: ruling for ruling, words in _RULINGS.items() for word in words}
-_RULING_START = re.compile(r"(?:(?:is|was|it|its|it's|has|been|now|completely|fully)\s+)+")
+_RULING_START = re.compile(r"^(?:(?:is|was|it|its|it's|has|been|now|completely|fully)\s+)+")
 _RULING_END = re.compile(r"[,;:.!(\n—–]|\s-|\b(?:because|since|as|by|in|with|at|after|now|to)\b")
 _HEDGE = re.compile(
     r"\b(?:but|except|however|not|no(?! longer\b)|never|nothing|only|partial\w*|part|most\w*|probabl\w*|likely|should"
@@ -155,12 +155,12 @@ _SECURITY_TOOLS = frozenset(
 )
 _BY_PREFIX: Mapping[str, Category] = {
     "S": Category.SECURITY,
-    **dict.fromkeys(("F", "B", "PLE"), Category.BUG),
+    **dict.fromkeys(("F", "B", "PLE", "E9"), Category.BUG),
     **dict.fromkeys(("D", "DOC"), Category.DOCS_GAP),
     "PERF": Category.PERFORMANCE,
     "ASYNC": Category.CONCURRENCY,
 }  # of the rules of ruff and flake8
-_RULE_CODE = re.compile(r"([A-Z]+)\d+")
+_RULE_PREFIX = re.compile(r"E9|[A-Z]+(?=\d)")
 _TAG_WORD = re.compile(r"[a-z]+(?:-[a-z]+)*")
 
 
@@ -199,13 +199,10 @@ def ruling_word(text: str) -> str:
     cannot be read is not.
     """
     words = " ".join(text.lower().replace("_", " ").replace("-", " ").strip(" *`'\"[]✅✔️☑").split())
-    start = _RULING_START.match(words)
-    words = words[start.end() :] if start else words
-    end = _RULING_END.search(words)
-    head = words[: end.start()] if end else words
+    words = _RULING_START.sub("", words)
+    head = _RULING_END.split(words, maxsplit=1)[0]
     ruling = _RULING_OF_WORD.get(head.strip(), "not_fixed")
-    rest = words[end.start() :] if end else ""
-    return "not_fixed" if ruling == "fixed" and is_hedged(rest) else ruling
+    return "not_fixed" if ruling == "fixed" and is_hedged(words[len(head) :]) else ruling
 
 
 def is_hedged(words: str) -> bool:
@@ -214,47 +211,47 @@ def is_hedged(words: str) -> bool:
 
 
 def confidence_from_anchor(anchor: int) -> Confidence:
-    """A confidence that a reviewer gave as 0, 25, 50, 75 or 100."""
+    """Return the confidence that a reviewer gave as 0, 25, 50, 75 or 100."""
     return Confidence(value=anchor, scale="anchor", native=anchor)
 
 
 def confidence_from_word(word: str) -> Confidence:
-    """A confidence given as high, medium or low."""
+    """Return the confidence given as high, medium or low."""
     return Confidence(value=_WORDS[word], scale="word", native=word)
 
 
 def confidence_from_fraction(fraction: float) -> Confidence:
-    """A confidence given as a number up to 1.00; below 0.50 it is none."""
+    """Return the confidence given as a number up to 1.00; below 0.50 it is none."""
     value = next((anchor for least, anchor in _BANDS if fraction >= least), 0)
     return Confidence(value=value, scale="fraction", native=fraction)
 
 
 def confidence_to_anchor(confidence: Confidence) -> int:
-    """The anchor at or below a confidence."""
+    """Return the anchor at or below a confidence."""
     return ANCHORS[bisect_right(ANCHORS, confidence.value) - 1]
 
 
 def confidence_to_word(confidence: Confidence) -> str:
-    """A confidence as a word: its source's own, if it used one."""
+    """Return a confidence as a word: its source's own, if it used one."""
     if confidence.scale == "word" and isinstance(confidence.native, str):
         return confidence.native
     return {100: "high", 75: "high", 50: "medium"}.get(confidence_to_anchor(confidence), "low")
 
 
 def confidence_to_fraction(confidence: Confidence) -> float:
-    """A confidence from 0.50 to 1.00: its source's own number, if it gave one."""
+    """Return a confidence from 0.50 to 1.00: its source's own number, if it gave one."""
     if confidence.scale == "fraction" and isinstance(confidence.native, float):
         return confidence.native
     return _FRACTIONS.get(confidence_to_anchor(confidence), 0.5)
 
 
 def category_of_name(name: str) -> Category | None:
-    """The category that a reviewer names, by its slug, its label or the domain that it belongs to."""
+    """Return the category that a reviewer names, by its slug, its label or the domain that it belongs to."""
     return _BY_NAME.get("-".join(name.lower().replace("_", " ").replace("/", " ").split()))
 
 
 def default_category(source: str) -> Category:
-    """The category of what a reviewer, domain or stage finds, if it does not say."""
+    """Return the category of what a reviewer, domain or stage finds, if it does not say."""
     if category := category_of_name(source):
         return category
     words = set(re.split("[-_ ]", source.lower()))
@@ -262,28 +259,27 @@ def default_category(source: str) -> Category:
 
 
 def category_of_rule(tool: str, rule: str = "", tags: tuple[str, ...] = ()) -> Category:
-    """The category of what a tool finds: by the tags of the rule, then by the rule, then by the tool.
+    """Return the category of what a tool finds: by the tags of the rule, then by the rule, then by the tool.
 
     It is part of a finding's identity, so the same rule of the same tool always has the same one.
     """
-    for tag in tags:
-        for word in _TAG_WORD.findall(tag.lower()):
-            if word in _BY_TAG:
-                return _BY_TAG[word]
+    words = (word for tag in tags for word in _TAG_WORD.findall(tag.lower()))
+    tagged = next((_BY_TAG[word] for word in words if word in _BY_TAG), None)
+    if tagged:
+        return tagged
     if tool in ("ruff", "flake8"):
-        code = _RULE_CODE.fullmatch(rule)
-        is_syntax_error = rule.startswith("E9")
-        return Category.BUG if code is None or is_syntax_error else _BY_PREFIX.get(code[1], Category.MAINTAINABILITY)
+        prefix = _RULE_PREFIX.match(rule)  # what breaks the syntax has none
+        return _BY_PREFIX.get(prefix[0], Category.MAINTAINABILITY) if prefix else Category.BUG
     return Category.SECURITY if tool in _SECURITY_TOOLS else default_category(tool)
 
 
 def reviewer_name(tool: str) -> str:
-    """A tool's name as a reviewer's: `Semgrep OSS` becomes semgrep-oss."""
+    """Return a tool's name as a reviewer's: `Semgrep OSS` becomes semgrep-oss."""
     return "-".join(tool.lower().split())
 
 
 def default_autofix(fix: str | None, severity: Severity) -> tuple[AutofixClass, Owner]:
-    """Class and owner if a source gives none. A fix is never assumed to be safe.
+    """Return class and owner for a source that gives none. A fix is never assumed to be safe.
 
     Nor is a person assumed to own a defect: that would keep fixers from it, and reviews from failing for it.
     """

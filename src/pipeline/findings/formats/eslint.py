@@ -47,7 +47,7 @@ _files = TypeAdapter(items.Many[_File])
 
 
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
-    """What ESLint found; raises ValueError."""
+    """Return what ESLint found; raise ValueError."""
     files = _files.validate_python(strict_json.loads(data))
     if not files:
         raise items.UnreadableFile("it lists no file: nothing was checked")
@@ -67,7 +67,7 @@ def _with_path(item: Any, file: _File, root: str) -> Any:
 
 
 def _fatal(file: _File) -> bool:
-    """Whether ESLint could not check a file, such as one that cannot be parsed."""
+    """Return whether ESLint could not check a file, such as one that cannot be parsed."""
     return any(isinstance(message, dict) and message.get("fatal") is True for message in file.messages)
 
 

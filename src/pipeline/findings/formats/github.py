@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable
 
 from pipeline.findings.formats import items
+from pipeline.findings.formats.fields import filled
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Finding, Gate, Severity
+from pipeline.findings.model import Finding, Gate, Location, Severity
 
 _CONTROL = re.compile("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -23,15 +24,10 @@ def _command(finding: Finding, number: int) -> str:
     level = "notice" if finding.severity is Severity.INFO else "warning"
     if finding.gate is Gate.MUST:
         level = "error"
-    properties = {}
-    if location := finding.location:
-        properties["file"] = location.path
-        if location.start:
-            properties["line"] = str(location.start)
-        if location.start and location.end:
-            properties["endLine"] = str(location.end)
+    place = finding.location or Location(path="")
+    properties = filled(file=place.path, line=place.start, endLine=place.end)
     properties["title"] = f"{finding.severity}: {finding.title}"
-    escaped = {name: _escape(value).replace(":", "%3A").replace(",", "%2C") for name, value in properties.items()}
+    escaped = {name: _escape(str(value)).replace(":", "%3A").replace(",", "%2C") for name, value in properties.items()}
     named = ",".join(f"{name}={value}" for name, value in escaped.items())
     fix = f"Fix: {finding.fix}" if finding.fix else ""
     body = "\n".join(filter(None, (finding.impact or finding.title, fix, f"(#{number}, {finding.reviewer})")))

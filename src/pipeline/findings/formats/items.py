@@ -262,9 +262,9 @@ def kept_keys(finding: Finding, format: str) -> Mapping[str, Any]:
 
 
 def rule_id(finding: Finding) -> str:
-    """The rule of the SARIF tool that reported a finding; empty if there is none."""
-    rule = kept_keys(finding, "sarif").get("ruleId")
-    return rule if isinstance(rule, str) else ""
+    """Return the rule by which a tool reported a finding; nothing if there is none."""
+    rules = (kept.get("ruleId") for kept in finding.ext.values() if isinstance(kept, dict))
+    return next((rule for rule in rules if isinstance(rule, str)), "")
 
 
 def headline(text: str) -> str:

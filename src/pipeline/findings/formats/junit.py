@@ -19,13 +19,14 @@ _MAX_DEPTH = 100  # of elements
 _MAX_LINES = 40  # of a failure that are kept
 _SUITES = ("testsuites", "testsuite")
 _FAILED = re.compile(r"fail|err|broke|crash|abort|time.?out", re.IGNORECASE)  # the `status` or `result` of a test
-_FRAME = re.compile(
-    r"""^[ \t]*File\ "(?P<python>[^"\n]+)",\ line\ (?P<python_line>\d+)
-      | ^(?:E[ \t]+)?[ \t]*(?P<path>[^\s:()<>"']*[^\s:()<>"'/]\.\w+):(?P<line>\d+)(?=:|\s|$)
-      | \((?P<call>/[^():\n]+):(?P<call_line>\d+):\d+\)""",
+_FRAME = re.compile(  # of Python, of pytest, Go and others, of JavaScript: each with a path and a line
+    r"""^[ \t]*File\ "([^"\n]+)",\ line\ (\d+)
+      | ^(?:E[ \t]+)?[ \t]*([^\s:()<>"']*[^\s:()<>"'/]\.\w+):(\d+)(?=:|\s|$)
+      | \((/[^():\n]+):(\d+):\d+\)""",
     re.MULTILINE | re.VERBOSE,
 )
-_FILE_NAME = re.compile(r".*/[^/]+\.\w{1,5}")
+_FILE_NAME = re.compile(r"^.*/[^/]+\.\w{1,5}$")
+_COUNT = re.compile(r"\d{1,9}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,8 @@ class _Failure:
 
     name: str
     classname: str
-    suite: str
-    file: str
-    line: int
+    file: str  # that the test or its suite names
+    line: int  # 0 if it names none
     message: str
     text: str
 
@@ -65,13 +65,11 @@ class _Builder(ET.TreeBuilder):
 
 
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
-    """The failures of a test run; raises ValueError."""
+    """Return the failures of a test run; raise ValueError."""
     run = _TestRun()
     _visit(_parse(data), (), run)
-    if not run.tests and not run.failures:
-        raise items.UnreadableFile("it has no test case: no test was run")
     if run.tests == run.skipped and not run.failures:
-        raise items.UnreadableFile(f"all of its {run.skipped} tests were skipped: no test was run")
+        raise items.UnreadableFile(f"no test was run: of {run.tests} test cases, {run.skipped} were skipped")
     name, times = reviewer or FORMAT, Counter(failure.test for failure in run.failures)
 
     def read_item(failure: _Failure, input_id: str) -> Draft:
@@ -119,9 +117,9 @@ def _visit(element: ET.Element, parents: tuple[ET.Element, ...], run: _TestRun) 
         run.skipped += skipped
         if not skipped:
             run.ran.add(_full_name(element.get("classname", ""), element.get("name", "")))
-        for key in ("status", "result"):
-            if _FAILED.search(element.get(key, "")) and not failures:
-                run.contradictions.append(f"{_label(element)} has the {key} {element.get(key)!r} and shows no failure")
+        status = f"{element.get('status', '')} {element.get('result', '')}".strip()
+        if _FAILED.search(status) and not failures:
+            run.contradictions.append(f"{_label(element)} has the status {status!r} and shows no failure")
     elif tag in _SUITES:
         run.contradictions += _miscounts(element, tests, failures)
     return tests, failures
@@ -130,12 +128,12 @@ def _visit(element: ET.Element, parents: tuple[ET.Element, ...], run: _TestRun) 
 def _add_failure(element: ET.Element, parents: tuple[ET.Element, ...], run: _TestRun) -> None:
     parent = parents[-1]
     suite = next((one for one in reversed(parents) if _tag(one) == "testsuite"), parent)
+    files = (parent.get("file"), suite.get("file"), suite.get("filepath"), *_FILE_NAME.findall(suite.get("name", "")))
     failure = _Failure(
         name=parent.get("name", ""),
         classname=parent.get("classname", ""),
-        suite=suite.get("name", ""),
-        file=parent.get("file") or suite.get("file") or suite.get("filepath") or "",
-        line=_count(parent.get("line", "")) or 0,
+        file=next(filter(None, files), ""),
+        line=max(_count(parent.get("line", "")), 0),
         message=element.get("message") or element.get("type") or "",
         text="".join(element.itertext()),
     )
@@ -147,14 +145,15 @@ def _add_failure(element: ET.Element, parents: tuple[ET.Element, ...], run: _Tes
 
 
 def _miscounts(suite: ET.Element, tests: int, failures: int) -> Iterator[str]:
-    """The counts of a suite that exceed what it shows. A count may be left out."""
+    """Yield the counts of a suite that exceed what it shows. A count may be left out."""
     stated = {key: _count(suite.get(key, "0")) for key in ("tests", "failures", "errors")}
     for key, count in stated.items():
-        if count is None:
+        if count < 0:
             yield f"{_label(suite)}: `{key}` is not a count: {items.excerpt(suite.get(key, ''))!r}"
-    if (stated["tests"] or 0) > tests + failures:  # pytest counts a test and the error of its teardown as two
+    if stated["tests"] > tests + failures:  # pytest counts a test and the error of its teardown as two
         yield f"{_label(suite)} counts {stated['tests']} tests and shows {tests}"
-    if (failed := (stated["failures"] or 0) + (stated["errors"] or 0)) > failures:
+    failed = max(stated["failures"], 0) + max(stated["errors"], 0)
+    if failed > failures:
         yield f"{_label(suite)} counts {failed} failures and shows {failures}"
 
 
@@ -162,23 +161,22 @@ def _label(element: ET.Element) -> str:
     return f"{_tag(element)} {element.get('name', '')[:100]}".strip()
 
 
-def _count(digits: str) -> int | None:
-    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else None
+def _count(digits: str) -> int:
+    """Return a number; -1 for what is none."""
+    return int(digits) if _COUNT.fullmatch(digits) else -1
 
 
 def _read_failure(failure: _Failure, input_id: str, reviewer: str, root: str, tool_ids: dict[str, str]) -> Draft:
     message = failure.message.strip() or items.headline(failure.text)
     if not failure.name and not message:
         raise items.ItemError("it has neither a test's name nor a message")
-    parts = failure.name.split(".")
-    is_lint = len(parts) == 3 and parts[0] == "org"  # a linter writes its findings as tests: `org.ruff.F401`
     text = items.excerpt("\n".join(failure.text.strip().splitlines()[:_MAX_LINES]))
     return items.tool_finding(
         input_id,
         reviewer,
         f"{failure.name}: {items.headline(message)}" if message else f"{failure.name} fails",
         Severity.HIGH,
-        category_of_rule(parts[1], parts[2]) if is_lint else category_of_rule(FORMAT),
+        category_of_rule(FORMAT),
         impact=items.excerpt(message),
         locations=tuple(_locations(failure, root)),
         evidence=(Evidence(raw=text),) if text else (),
@@ -186,15 +184,13 @@ def _read_failure(failure: _Failure, input_id: str, reviewer: str, root: str, to
     )
 
 
-def _locations(failure: _Failure, root: str) -> Iterator[Location]:
-    """Where it failed, innermost first; the test itself if there is no traceback. Only paths in the repository."""
+def _locations(failure: _Failure, root: str) -> list[Location]:
+    """Return where it failed, innermost first; the test itself if no traceback leads into the repository."""
     frames = []
     for match in _FRAME.finditer(failure.text):
-        path = items.relative_path(match["python"] or match["path"] or match["call"], root)
-        if not items.is_absolute(path):
-            frames.append((path, int(match["python_line"] or match["line"] or match["call_line"])))
-    file = failure.file or (failure.suite if _FILE_NAME.fullmatch(failure.suite) else "")
-    if file and not frames:
-        frames = [(items.relative_path(file, root), failure.line)]
-    for path, line in dict.fromkeys(reversed(frames)):
-        yield Location(path=path, start=line or None)
+        path, line = (group for group in match.groups() if group)
+        frames.append(Location(path=items.relative_path(path, root), start=int(line) or None))
+    frames = [frame for frame in frames if not items.is_absolute(frame.path)]
+    if failure.file and not frames:
+        frames = [Location(path=items.relative_path(failure.file, root), start=failure.line or None)]
+    return list(dict.fromkeys(reversed(frames)))

@@ -4,11 +4,12 @@ A line that cannot be read makes the whole file unreadable: it may be where the 
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import Field
 
 from pipeline.findings.formats import items, strict_json
+from pipeline.findings.formats.fields import filled
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Draft, Evidence, Finding, Location, Report, Severity
 from pipeline.findings.scales import RDJSON_SEVERITY, category_of_rule, reviewer_name
@@ -30,29 +31,23 @@ class _Range(items.ForeignModel):
     start: _Position = _Position()
     end: _Position = _Position()
 
-    @property
-    def lines(self) -> tuple[int | None, int | None]:
-        """The first and last line."""
-        return items.check_lines(self.start.line, self.end.line, self.end.column)
-
 
 class _Place(items.ForeignModel):
-    path: str = ""
+    path: str = Field(min_length=1)
     range: _Range = _Range()
+
+    def in_repository(self, root: str) -> Location:
+        """Return the place below a root."""
+        start, end = items.check_lines(self.range.start.line, self.range.end.line, self.range.end.column)
+        return Location(path=items.relative_path(self.path, root), start=start, end=end)
 
 
 class _Related(items.ForeignModel):
     message: str = ""
     location: _Place
 
-    def evidence(self, root: str) -> Evidence:
-        """What a finding keeps of it."""
-        start, end = self.location.range.lines
-        return Evidence(path=items.relative_path(self.location.path, root), start=start, end=end, raw=self.message)
-
 
 class _Suggestion(items.ForeignModel):
-    range: _Range = _Range()
     text: str = ""
 
 
@@ -66,7 +61,7 @@ class _Source(items.ForeignModel):
 
 class _Diagnostic(items.ForeignModel):
     message: str = Field(min_length=1)
-    location: _Place = _Place()
+    location: _Place | None = None
     severity: str | int = 0
     source: _Source = _Source()
     code: _Code = _Code()
@@ -79,15 +74,8 @@ class _Report(items.ForeignModel):
     source: _Source = _Source()
 
 
-class _Kept(items.ForeignModel):
-    """What a finding keeps of the diagnostic it was read from."""
-
-    code: Annotated[_Code, items.OrElse(_Code())] = _Code()
-    suggestions: Annotated[items.Many[_Suggestion], items.OrElse(())] = ()
-
-
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
-    """The diagnostics of either shape; raises ValueError."""
+    """Return the diagnostics of either shape; raise ValueError."""
     whole = _parse(data)
     report = _Report.model_validate(whole)
     name = reviewer or reviewer_name(report.source.name) or FORMAT
@@ -99,14 +87,15 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
 
 
 def _parse(data: bytes) -> Any:
-    """The object with all diagnostics; for one per line, or a single one, an object is made."""
+    """Return the object with all diagnostics; for one per line, or a single one, make it."""
     text = strict_json.decode_text(data)
     lines = [line for line in text.split("\n") if line.strip()]
-    if len(lines) > 1 and lines[0].rstrip().endswith("}") and lines[1].lstrip().startswith("{"):
-        return {"diagnostics": [strict_json.parse(line) for line in lines]}
-    value = strict_json.parse(text)
-    is_diagnostic = isinstance(value, dict) and "message" in value and "diagnostics" not in value
-    return {"diagnostics": [value]} if is_diagnostic else value
+    if not lines or not all(line.startswith("{") for line in lines):
+        return strict_json.parse(text)
+    values = [strict_json.parse(line) for line in lines]
+    if len(values) == 1 and "message" not in values[0]:
+        return values[0]
+    return {"diagnostics": values}
 
 
 def _read_item(item: Any, defaults: dict[str, Any], input_id: str, reviewer: str, root: str) -> Draft:
@@ -116,10 +105,6 @@ def _read_item(item: Any, defaults: dict[str, Any], input_id: str, reviewer: str
     diagnostic = _Diagnostic.model_validate(defaults | kept)
     if diagnostic.severity not in _SEVERITY:
         raise items.ItemError(f"`severity` should be ERROR, WARNING or INFO, not {diagnostic.severity!r}")
-    start, end = diagnostic.location.range.lines
-    path = items.relative_path(diagnostic.location.path, root)
-    if start and not path:
-        raise items.ItemError("`location` has a range, but no path")
     return items.tool_finding(
         input_id,
         reviewer,
@@ -127,10 +112,15 @@ def _read_item(item: Any, defaults: dict[str, Any], input_id: str, reviewer: str
         _SEVERITY[diagnostic.severity],
         category_of_rule(reviewer_name(diagnostic.source.name) or reviewer, diagnostic.code.value),
         fix=items.replacement_text(diagnostic.suggestions[0].text) if diagnostic.suggestions else None,
-        locations=(Location(path=path, start=start, end=end),) if path else (),
-        evidence=tuple(related.evidence(root) for related in diagnostic.related_locations),
-        ext=items.unread_keys(FORMAT, kept, ("message", "location")),
+        locations=(diagnostic.location.in_repository(root),) if diagnostic.location else (),
+        evidence=tuple(_evidence(related, root) for related in diagnostic.related_locations),
+        ext=items.unread_keys(FORMAT, kept | {"ruleId": diagnostic.code.value}, ("message", "location", "suggestions")),
     )
+
+
+def _evidence(related: _Related, root: str) -> Evidence:
+    place = related.location.in_repository(root)
+    return Evidence(path=place.path, start=place.start, end=place.end, raw=related.message)
 
 
 def write(findings: Iterable[Finding], ledger: Ledger) -> str:
@@ -142,23 +132,17 @@ def write(findings: Iterable[Finding], ledger: Ledger) -> str:
 
 def _diagnostic(finding: Finding, number: int) -> dict[str, Any]:
     fix = f"Fix: {finding.fix}" if finding.fix else ""  # not a suggestion: tools would insert the words
-    kept = _Kept.model_validate(items.kept_keys(finding, FORMAT))
-    rule = kept.code.value or items.rule_id(finding) or str(finding.category)
     diagnostic: dict[str, Any] = {
         "message": "\n\n".join(filter(None, (finding.title, finding.impact, fix, f"(#{number})"))),
         "severity": RDJSON_SEVERITY[finding.severity],
         "source": {"name": finding.reviewer},
-        "code": {"value": rule},
+        "code": {"value": items.rule_id(finding) or str(finding.category)},
     }
     if finding.location:
         diagnostic["location"] = _place(finding.location)
-    if finding.state.active and kept.suggestions:
-        diagnostic["suggestions"] = [item.model_dump(exclude_unset=True) for item in kept.suggestions]
     return diagnostic
 
 
 def _place(location: Location) -> dict[str, Any]:
-    if not location.start:
-        return {"path": location.path}
-    end = {"end": {"line": location.end}} if location.end else {}
-    return {"path": location.path, "range": {"start": {"line": location.start}} | end}
+    lines = filled(start=filled(line=location.start), end=filled(line=location.end))
+    return filled(path=location.path, range=lines)

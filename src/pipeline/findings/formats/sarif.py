@@ -5,7 +5,7 @@ for every finding whatever its state: a dismissed one is suppressed and never le
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from posixpath import join
@@ -18,10 +18,10 @@ from pydantic import AliasChoices, AliasPath, BaseModel, Field, TypeAdapter, Val
 from pipeline import __version__
 from pipeline.findings.fingerprints import QUOTE
 from pipeline.findings.formats import items, strict_json
+from pipeline.findings.formats.fields import filled
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
     Category,
-    Confidence,
     Draft,
     Evidence,
     Finding,
@@ -45,33 +45,33 @@ FORMAT = "sarif"
 _VERSION = "2.1.0"
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _BASE = "%SRCROOT%"
+_ROOTS = (_BASE, "SRCROOT", "ROOTPATH", "PROJECTROOT", "REPOROOT", "%REPOROOT%")  # the repository, wherever it was
 _GUID_NAMESPACE = UUID("6f0e3f0c-7d0b-5b43-9d5e-0a6a1c0f2a11")
 _DRIVER = "awf"
 
-_DISMISSALS = {  # by how a justification begins
-    "false positive": FindingState.FALSE_POSITIVE,
-    "won't fix": FindingState.WONT_FIX,
-}
-_KIND = {FindingState.FIX_CLAIMED: "review", FindingState.UNCERTAIN: "open"}
 _SEVERITY = {"error": Severity.HIGH, "warning": Severity.MEDIUM, "note": Severity.LOW, "none": Severity.INFO}
 _SECURITY_NUMBER = re.compile(r"\d{1,2}(?:\.\d{1,9})?", re.ASCII)
-_PRECISION = {"very-high": 100, "high": 75, "medium": 50, "low": 25}
-_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{(\d{1,4})\}")
-_LINK = re.compile(r"\[((?:[^\[\]\\]|\\.)*)\]\(\d+\)")  # to a related location, by its number
-_ROOTS = ("%SRCROOT%", "SRCROOT", "ROOTPATH", "PROJECTROOT", "REPOROOT", "%REPOROOT%")
+_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{\d{1,4}\}")
+_LINK = re.compile(r"\[([^\[\]]*)\]\(\d+\)")  # to a related location, by its number
 _READ_KEYS = frozenset(
     (
         *("message", "level", "locations", "relatedLocations", "guid", "correlationGuid", "fingerprints"),
-        *("partialFingerprints", "baselineState", "suppressions", "ruleIndex", "rank", "fixes"),
+        *("partialFingerprints", "baselineState", "suppressions", "ruleIndex", "fixes"),
     )
 )  # of a result, for which a draft has a field
 
+# How the state of a finding is written. Only a failure has a level, and only what was verified is absent.
+_KIND = {FindingState.FIX_CLAIMED: "review", FindingState.UNCERTAIN: "open"}
+_BASELINE = {FindingState.VERIFIED_FIXED: "absent", FindingState.REOPENED: "updated"}
+_DISMISSAL = {FindingState.FALSE_POSITIVE: "false positive", FindingState.WONT_FIX: "won't fix"}
+
 Level = Literal["error", "warning", "note", "none"]
 Text = Annotated[str, items.OrElse("")]
+Names = Annotated[dict[str, str], items.OrElse({})]
 
 
 def _at(*path: str, default: Any) -> Any:
-    """A field that is read from inside other objects."""
+    """Return a field that is read from inside other objects."""
     return Field(default, validation_alias=AliasPath(*path))
 
 
@@ -83,22 +83,16 @@ class _Message(items.CamelModel):
 
 
 class _ArtifactLocation(items.CamelModel):
-    uri: str | None = None
+    uri: str = ""
     uri_base_id: str = ""
     index: int = -1
 
 
 class _Region(items.CamelModel):
     start_line: int = Field(0, ge=0)
-    start_column: int = Field(0, ge=0)
     end_line: int = Field(0, ge=0)
     end_column: int = Field(0, ge=0)
     snippet: Text = _at("snippet", "text", default="")
-
-    @property
-    def lines(self) -> tuple[int | None, int | None]:
-        """The first and last line."""
-        return items.check_lines(self.start_line, self.end_line, self.end_column)
 
 
 class _LogicalLocation(items.CamelModel):
@@ -114,12 +108,10 @@ class _Location(items.CamelModel):
 
 
 class _Replacement(items.CamelModel):
-    deleted_region: _Region = _Region()
     inserted: Text = _at("insertedContent", "text", default="")
 
 
 class _ArtifactChange(items.CamelModel):
-    artifact_location: _ArtifactLocation = _ArtifactLocation()
     replacements: items.Many[_Replacement] = ()
 
 
@@ -134,38 +126,40 @@ class _Suppression(items.CamelModel):
     justification: str = ""
 
 
+class _Properties(items.CamelModel):
+    tags: Annotated[items.Many[str], items.OrElse(())] = ()
+    security_severity: Any = Field(None, validation_alias="security-severity")
+
+
 class _Result(items.CamelModel):
     message: _Message = _Message()
     level: Level | None = None
     kind: str = "fail"
     rule_id: str = Field("", validation_alias=AliasChoices("ruleId", AliasPath("rule", "id")))
     rule_index: int = Field(-1, validation_alias=AliasChoices("ruleIndex", AliasPath("rule", "index")))
-    extension: int | None = _at("rule", "toolComponent", "index", default=None)
+    extension: int = _at("rule", "toolComponent", "index", default=-1)
     locations: items.Many[_Location] = ()
     related_locations: items.Many[_Location] = ()
-    fingerprints: Annotated[dict[str, Any], items.OrElse({})] = Field(default_factory=dict)
-    partial_fingerprints: Annotated[dict[str, Any], items.OrElse({})] = Field(default_factory=dict)
+    fingerprints: Names = Field(default_factory=dict)
+    partial_fingerprints: Names = Field(default_factory=dict)
     guid: Text = ""
     correlation_guid: Text = ""
-    rank: Annotated[float | None, Field(ge=0, le=100), items.OrElse(None)] = None
     baseline_state: Text = ""
     suppressions: items.Many[_Suppression] = ()
     fixes: Annotated[items.Many[_Fix], items.OrElse(())] = ()
-    properties: dict[str, Any] = Field(default_factory=dict)
+    properties: _Properties = _Properties()
 
 
 class _Rule(items.CamelModel):
     """A rule. Most of it only describes: an odd text must not make a whole run unreadable."""
 
     id: Text = ""
-    name: Text = ""
     short_description: Text = _at("shortDescription", "text", default="")
     full_description: Text = _at("fullDescription", "text", default="")
     help: Text = _at("help", "text", default="")
-    help_uri: Text = ""
     level: Level = _at("defaultConfiguration", "level", default="warning")
     message_strings: Annotated[dict[str, _Message], items.OrElse({})] = Field(default_factory=dict)
-    properties: Annotated[dict[str, Any], items.OrElse({})] = Field(default_factory=dict)
+    properties: Annotated[_Properties, items.OrElse(_Properties())] = _Properties()
 
 
 class _ToolComponent(items.CamelModel):
@@ -177,10 +171,6 @@ class _ToolComponent(items.CamelModel):
 class _Artifact(items.CamelModel):
     location: _ArtifactLocation = _ArtifactLocation()
     roles: items.Many[str] = ()
-
-
-class _Repository(items.CamelModel):
-    base_id: str = _at("mappedTo", "uriBaseId", default="")
 
 
 class _Notification(BaseModel):
@@ -200,6 +190,22 @@ class _Invocation(BaseModel):
     tool_execution_notifications: items.Many[_Notification] = ()
     tool_configuration_notifications: items.Many[_Notification] = ()
 
+    def failure(self, results: Sequence[Any]) -> str:
+        """Return why there may be more than these results; nothing if there is no sign of that.
+
+        A linter may exit with 1 for what it lists.
+        """
+        stopped = (self.process_start_failure_message, self.exit_signal_name, self.exit_signal_number)
+        notes = (*self.tool_execution_notifications, *self.tool_configuration_notifications)
+        claims_success = "execution_successful" in self.model_fields_set
+        signs = {
+            "its run did not succeed": not self.execution_successful,
+            "its process did not start, or was killed": stopped != (None, None, None),
+            f"its exit code is {self.exit_code}": self.exit_code != 0 and not claims_success and not results,
+            "it reported an error": any(note.level == "error" for note in notes),
+        }
+        return next((reason for reason, is_given in signs.items() if is_given), "")
+
 
 class _Run(items.CamelModel):
     faulty_nulls = frozenset({"invocations"})
@@ -209,7 +215,6 @@ class _Run(items.CamelModel):
     results: list[Any]
     artifacts: items.Many[_Artifact] = ()
     original_uri_base_ids: dict[str, _ArtifactLocation] = Field(default_factory=dict)
-    version_control_provenance: items.Many[_Repository] = ()
     external_results: Any = _at("externalPropertyFileReferences", "results", default=None)
     invocations: Any = ()
 
@@ -220,7 +225,6 @@ class _Log(items.CamelModel):
 
 
 _invocations = TypeAdapter(items.Many[_Invocation])
-_fixes = TypeAdapter(items.Many[_Fix])
 
 
 class _RunReader:
@@ -233,50 +237,31 @@ class _RunReader:
         self.reviewer = reviewer_name(run.driver.name) or FORMAT
         if run.external_results:
             raise items.UnreadableFile(f"{self.tool} keeps its results in other files; put them into one")
-        components = (run.driver, *run.extensions)
-        self.rules = {rule.id: rule for part in reversed(components) for rule in part.rules if rule.id}
-        self.descriptions = {name: _describe(rule) for name, rule in self.rules.items()}
-        mapped = (repository.base_id for repository in run.version_control_provenance)
-        self.root_ids = {*_ROOTS, *mapped}  # bases that are the root of the repository, wherever the tool had it
+        self.rules: dict[str, _Rule] = {}
+        self.rules_by_index: dict[tuple[int, int], _Rule] = {}  # the driver is component -1
+        for component, part in enumerate((run.driver, *run.extensions), -1):
+            for index, rule in enumerate(part.rules):
+                self.rules.setdefault(rule.id, rule)
+                self.rules_by_index[component, index] = rule
 
     def problem(self) -> str:
-        """Why the results may not be all of them; empty if there is no sign of that."""
+        """Return why the results may not be all of them; nothing if there is no sign of that."""
         try:
             invocations = _invocations.validate_python(self.run.invocations)
-            reason = next(filter(None, map(self._failure, invocations)), "")
         except ValidationError as error:
-            reason = f"how it was run cannot be read: {items.explain_error(error)}"
-        return f"{self.tool} may have found more: {reason}" if reason else ""
-
-    def _failure(self, invocation: _Invocation) -> str:
-        if not invocation.execution_successful:
-            return "its run did not succeed"
-        signal = invocation.exit_signal_name, invocation.exit_signal_number
-        if any(part is not None for part in (invocation.process_start_failure_message, *signal)):
-            return "its process did not start, or was killed"
-        claims_success = "execution_successful" in invocation.model_fields_set
-        if invocation.exit_code != 0 and not claims_success and not self.run.results:
-            return f"its exit code is {invocation.exit_code}, and it has no results"
-        notes = (*invocation.tool_execution_notifications, *invocation.tool_configuration_notifications)
-        return "it reported an error" if any(note.level == "error" for note in notes) else ""
-
-    def results(self) -> Iterator[Any]:
-        """The results, each only once: 100,000 need 75 MB less if each is let go when it is read."""
-        for index, result in enumerate(self.run.results):
-            self.run.results[index] = None
-            yield result
+            return f"{self.tool} may have found more: how it was run cannot be read: {items.explain_error(error)}"
+        failures = filter(None, (invocation.failure(self.run.results) for invocation in invocations))
+        return next((f"{self.tool} may have found more: {reason}" for reason in failures), "")
 
     def read_result(self, value: Any, input_id: str, reviewer: str) -> Draft:
-        """One result as a draft; raises ValueError."""
+        """Return a result as a draft; raise ValueError."""
         result = _Result.model_validate(value)
-        if result.kind in ("pass", "notApplicable"):
+        if result.kind in ("pass", "notApplicable") and result.level in (None, "none"):
             raise items.NothingWrong(f"its kind is {result.kind!r}: nothing is wrong")
         rule = self._rule(result)
         message = self._message(result.message, rule)
         if not message:
             raise items.ItemError("it has no message text, and no message id that its run defines")
-        level = result.level or (rule.level if result.kind == "fail" else "none")
-        reason, state = _suppression(result)
         places = [self._evidence(location) for location in result.locations]
         related = [self._evidence(location, location.message) for location in result.related_locations]
         quoted = (place for place in places if place.quote or (place.symbol and not place.path))
@@ -284,9 +269,8 @@ class _RunReader:
             input_id,
             reviewer or self.reviewer,
             message,
-            _severity(level, result, rule),
+            _severity(result, rule),
             self._category(result, rule),
-            confidence=_confidence(result, rule),
             impact=_impact(message, rule),
             fix=_fix_text(result.fixes),
             locations=tuple(
@@ -296,219 +280,162 @@ class _RunReader:
             ),
             evidence=(*quoted, *(place for place in related if place.path or place.raw)),
             tool_ids=_tool_ids(result),
-            state=state,
-            suppressed=reason,
-            ext=self._unknown_keys(value, result, rule),
+            state=_state(result),
+            suppressed=_suppression(result),
+            ext=items.unread_keys(FORMAT, value, _READ_KEYS),
         )
 
     def _rule(self, result: _Result) -> _Rule:
-        """The rule that a result breaks; an empty one if the run does not describe it."""
+        """Return the rule that a result breaks; an empty one if the run does not describe it."""
         name = result.rule_id
         while name and name not in self.rules:
             name = name.rpartition("/")[0]  # an id may continue with that of a part of the rule
         if name:
             return self.rules[name]
-        extension = result.extension
-        components = [self.run.driver] if extension is None else self.run.extensions[max(extension, 0) :][:1]
-        rules = components[0].rules if components else []
-        return rules[result.rule_index] if 0 <= result.rule_index < len(rules) else _Rule()
+        return self.rules_by_index.get((result.extension, result.rule_index), _Rule())
 
     def _message(self, message: _Message, rule: _Rule) -> str:
-        """The text of a message, or the one its id stands for, with its arguments filled in."""
-        strings = self.run.driver.global_message_strings
-        defined = rule.message_strings.get(message.id) or strings.get(message.id) or _Message()
-        text = message.text or defined.text or message.markdown
-
-        def fill(match: re.Match[str]) -> str:
-            if match[1] is None:
-                return match[0][0]
-            index = int(match[1])
-            return str(message.arguments[index]) if index < len(message.arguments) else match[0]
-
-        filled = _PLACEHOLDER.sub(fill, text) if message.arguments else text
-        return (_LINK.sub(r"\1", filled) if "](" in filled else filled).strip()
+        """Return the text of a message, or the one its id stands for, with its arguments filled in."""
+        strings = self.run.driver.global_message_strings | rule.message_strings
+        text = message.text or strings.get(message.id, _Message()).text or message.markdown
+        if message.arguments:
+            text = _fill_in(text, message.arguments)
+        return _LINK.sub(r"\1", text).strip()
 
     def _category(self, result: _Result, rule: _Rule) -> Category:
-        bags = rule.properties, result.properties
-        lists = (bag.get("tags") for bag in bags)
-        tags = [tag for tags in lists if isinstance(tags, list) for tag in tags if isinstance(tag, str)]
-        if any("security-severity" in bag for bag in bags):
-            tags.append("security")
-        return category_of_rule(self.reviewer, result.rule_id, tuple(tags))
+        tags = (*rule.properties.tags, *result.properties.tags)
+        if _security_severity(result, rule) is not None:
+            tags = (*tags, "security")
+        return category_of_rule(self.reviewer, result.rule_id, tags)
 
     def _evidence(self, location: _Location, raw: str = "") -> Evidence:
-        start, end = location.region.lines
+        region = location.region
+        start, end = items.check_lines(region.start_line, region.end_line, region.end_column)
         symbols = (logical.fully_qualified_name or logical.name for logical in location.logical_locations)
         return Evidence(
             path=self.path(location.artifact),
             start=start,
             end=end,
             symbol=next(filter(None, symbols), ""),
-            quote=location.region.snippet.strip()[:QUOTE],
+            quote=region.snippet.strip()[:QUOTE],
             raw=raw,
         )
 
     def targets(self) -> list[str]:
-        """The paths of the files that were analysed, if the run lists them."""
+        """Return the paths of the files that were analysed, if the run lists them."""
         return [self.path(one.location) for one in self.run.artifacts if "analysisTarget" in one.roles]
 
     def path(self, artifact: _ArtifactLocation) -> str:
-        """The path of an artifact, relative to the repository if the run says enough; empty if it names none."""
-        if artifact.uri is None and 0 <= artifact.index < len(self.run.artifacts):
-            artifact = self.run.artifacts[artifact.index].location
-        path = items.path_from_uri(artifact.uri or "")
-        full, base, seen = path, artifact.uri_base_id, set[str]()
-        while base and not items.is_absolute(full):
-            if base in seen:
-                raise items.ItemError(f"the base {base!r} of its location refers to itself")
-            seen.add(base)
-            parent = self.run.original_uri_base_ids.get(base, _ArtifactLocation())
-            full, base = join(items.path_from_uri(parent.uri or ""), full), parent.uri_base_id
-        below = items.relative_path(full, self.root)
-        from_root = items.is_absolute(below) and artifact.uri_base_id in self.root_ids
-        return items.relative_path(path) if from_root else below
+        """Return the path of an artifact, relative to the repository if the run says enough; empty if it names none.
 
-    def _unknown_keys(self, value: Mapping[str, Any], result: _Result, rule: _Rule) -> dict[str, Any]:
-        """Return what a draft has no field for, with the tool, the rule and the fixes that a tool can apply."""
-        kept = items.unread_keys(FORMAT, value, _READ_KEYS)
-        kept[FORMAT]["tool"] = self.run.driver.name
-        if rule.id:
-            kept[FORMAT]["rule"] = self.descriptions[rule.id]
-        fixes = _concrete_fixes(result.fixes, lambda artifact: quote(self.path(artifact)))
-        if fixes:
-            kept[FORMAT]["fixes"] = fixes
-        return kept
+        With the bases `SRC: src/, below HOME` and `HOME: file:///srv/shop/`, the URI `a.py` below `SRC` is
+        `/srv/shop/src/a.py`, and so `src/a.py` in the repository `/srv/shop`. A tool that ran on another machine had
+        the repository elsewhere: below a base that is called like its root, the URI itself is the path.
+        """
+        if not artifact.uri and 0 <= artifact.index < len(self.run.artifacts):
+            artifact = self.run.artifacts[artifact.index].location
+        path = full = items.path_from_uri(artifact.uri)
+        base, bases = artifact.uri_base_id, dict(self.run.original_uri_base_ids)
+        while base in self.run.original_uri_base_ids and not items.is_absolute(full):
+            parent = bases.pop(base, None)
+            if parent is None:
+                raise items.ItemError(f"the base {base!r} of its location refers to itself")
+            full, base = join(items.path_from_uri(parent.uri), full), parent.uri_base_id
+        below = items.relative_path(full, self.root)
+        if items.is_absolute(below) and artifact.uri_base_id in _ROOTS:
+            return items.relative_path(path)
+        return below
 
 
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
-    """The results of a SARIF file; raises ValueError."""
+    """Return the results of a SARIF file; raise ValueError."""
     log = _Log.model_validate(strict_json.loads(data))
     runs = [_RunReader(run, root) for run in log.runs]
     report = items.collect_items(
         reviewer or "+".join(dict.fromkeys(run.reviewer for run in runs)),
         FORMAT,
-        ((run, result) for run in runs for result in run.results()),
+        ((run, result) for run in runs for result in run.run.results),
         lambda item, input_id: item[0].read_result(item[1], input_id, reviewer),
     )
-    problem = "; ".join(filter(None, (run.problem() for run in runs)))
     if all(targets := [run.targets() for run in runs]):  # it names the files that it looked at
         named = (place.path for draft in report.drafts for place in draft.locations)
         report = replace(report, covered=tuple(dict.fromkeys((*chain(*targets), *named))))
+    problem = "; ".join(filter(None, (run.problem() for run in runs)))
     return replace(report, status=ReportStatus.MALFORMED, problem=problem) if problem else report
 
 
-def _describe(rule: _Rule) -> dict[str, Any]:
-    """What is kept of a rule with each of its results."""
-    short = {"text": rule.short_description} if rule.short_description else {}
-    words = {"id": rule.id, "name": rule.name, "shortDescription": short, "helpUri": rule.help_uri}
-    return {key: word for key, word in words.items() if word}
+def _fill_in(text: str, arguments: Iterable[Any]) -> str:
+    """Return a text with its arguments: `{0} is {{bad}}` with `x` is `x is {bad}`."""
+    known = {f"{{{index}}}": str(argument) for index, argument in enumerate(arguments)} | {"{{": "{", "}}": "}"}
+
+    def fill(match: re.Match[str]) -> str:
+        return known.get(match[0], match[0])
+
+    return _PLACEHOLDER.sub(fill, text)
 
 
-def _severity(level: str, result: _Result, rule: _Rule) -> Severity:
-    """By the number for security where there is one: it is finer than the level."""
-    bags = result.properties, rule.properties
-    number = next((bag["security-severity"] for bag in bags if "security-severity" in bag), None)
+def _security_severity(result: _Result, rule: _Rule) -> Any:
+    given = result.properties.security_severity
+    return rule.properties.security_severity if given is None else given
+
+
+def _severity(result: _Result, rule: _Rule) -> Severity:
+    """Return the severity by the number for security where there is one: it is finer than the level."""
+    number = _security_severity(result, rule)
     if number is None:
-        return _SEVERITY[level]
+        usual = rule.level if result.kind == "fail" else "none"
+        return _SEVERITY[result.level or usual]
     if not _SECURITY_NUMBER.fullmatch(str(number)):
         raise items.ItemError(f"its security-severity should be a number from 0 to 10, not {number!r}")
     return severity_of_score(float(number))
 
 
-def _confidence(result: _Result, rule: _Rule) -> Confidence:
-    if result.rank is not None:
-        return Confidence(value=int(result.rank), scale="rank", native=result.rank)
-    precision = rule.properties.get("precision")
-    if isinstance(precision, str) and precision in _PRECISION:
-        return Confidence(value=_PRECISION[precision], scale="precision", native=precision)
-    return items.TOOL_CONFIDENCE
-
-
 def _impact(message: str, rule: _Rule) -> str:
-    """What the message says beyond its first line, and what the rule is for."""
+    """Return what the message says beyond its first line, and what the rule is for."""
     beyond = "" if items.headline(message) == message else items.excerpt(message)
     texts = (text.strip() for text in (rule.full_description, rule.short_description, rule.help))
-    purpose = next((text for text in texts if text and text != message), "")
+    purpose = next((text for text in texts if text not in ("", message)), "")
     return "\n\n".join(filter(None, (beyond, items.excerpt(purpose, 600))))
 
 
-def _fix_text(fixes: Sequence[_Fix]) -> str | None:
-    """The first fix in words: its description, or what it inserts."""
-    if not fixes:
-        return None
-    if description := fixes[0].description.strip():
-        return items.excerpt(description, 400)
-    inserted = (item.inserted for change in fixes[0].artifact_changes for item in change.replacements)
-    return next(map(items.replacement_text, inserted), None)
+def _fix_text(fixes: Iterable[_Fix]) -> str | None:
+    """Return the first fix in words: its description, or what it inserts."""
+    for fix in fixes:
+        if described := fix.description.strip():
+            return items.excerpt(described, 400)
+        inserted = (item.inserted for change in fix.artifact_changes for item in change.replacements)
+        return next(map(items.replacement_text, inserted), None)
+    return None
 
 
 def _tool_ids(result: _Result) -> dict[str, str]:
-    """The tool's own ids for a result. A partial fingerprint identifies a place only within one rule."""
-    partial = {name: f"{result.rule_id}:{value}" for name, value in _texts(result.partial_fingerprints)}
-    own = {"guid": result.guid, "correlationGuid": result.correlation_guid}
-    return {**partial, **dict(_texts(result.fingerprints)), **dict(_texts(own))}
+    """Return the tool's own ids for a result. A partial fingerprint identifies a place only within one rule."""
+    ids = {name: f"{result.rule_id}:{value}" for name, value in result.partial_fingerprints.items() if value}
+    ids |= result.fingerprints | {"guid": result.guid, "correlationGuid": result.correlation_guid}
+    return {name: value for name, value in ids.items() if value}
 
 
-def _texts(items: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    return ((name, value) for name, value in items.items() if value and isinstance(value, str))
+def _suppression(result: _Result) -> str | None:
+    """Return why a result is suppressed. A suppression that is under review or was rejected leaves it visible."""
+    if not result.suppressions or any(item.status != "accepted" for item in result.suppressions):
+        return None
+    reasons = (item.justification for item in result.suppressions)
+    in_source = result.suppressions[0].kind == "inSource"
+    return next(filter(None, reasons), "suppressed in the source" if in_source else "suppressed by the tool")
 
 
-def _suppression(result: _Result) -> tuple[str | None, FindingState | None]:
-    """Why a result is suppressed, if it is, and the state that SARIF's words give it.
-
-    A suppression that is under review or was rejected leaves the result visible. That a tool no longer sees a result,
-    or asks for a review, proves nothing.
-    """
-    reason = None
-    if result.suppressions and all(item.status == "accepted" for item in result.suppressions):
-        in_source = result.suppressions[0].kind == "inSource"
-        default = "suppressed in the source" if in_source else "suppressed by the tool"
-        reason = next((item.justification for item in result.suppressions if item.justification), default)
-        for word, state in _DISMISSALS.items():
-            if reason.casefold().startswith(word):
-                return reason[len(word) :].removeprefix(": ") or word, state
+def _state(result: _Result) -> FindingState | None:
+    """Return the state that a tool gives a result: one that it no longer sees, or wants reviewed, proves nothing."""
     if result.baseline_state == "absent":
-        return reason, FindingState.FIX_CLAIMED
-    return reason, FindingState.UNCERTAIN if result.kind in ("open", "review") else None
-
-
-def _concrete_fixes(
-    fixes: Any, uri: Callable[[_ArtifactLocation], str] = lambda artifact: artifact.uri or ""
-) -> list[dict[str, Any]]:
-    """The fixes that a tool can apply, as SARIF: those that replace lines of a file."""
-    try:
-        found = _fixes.validate_python(fixes or ())
-    except ValidationError:
-        return []
-    return [concrete for fix in found if (concrete := _concrete(fix, uri))]
-
-
-def _concrete(fix: _Fix, uri: Callable[[_ArtifactLocation], str]) -> dict[str, Any]:
-    changes = []
-    for change in fix.artifact_changes:
-        replacements = [
-            {
-                "deletedRegion": item.deleted_region.model_dump(
-                    by_alias=True, exclude_defaults=True, exclude={"snippet"}
-                ),
-                "insertedContent": {"text": item.inserted},
-            }
-            for item in change.replacements
-            if item.deleted_region.start_line
-        ]
-        if replacements and (name := uri(change.artifact_location)):
-            changes.append({"artifactLocation": {"uri": name}, "replacements": replacements})
-    if not changes:
-        return {}
-    described = {"description": {"text": fix.description}} if fix.description else {}
-    return described | {"artifactChanges": changes}
+        return FindingState.FIX_CLAIMED
+    return FindingState.UNCERTAIN if result.kind in ("open", "review") else None
 
 
 def write(findings: Iterable[Finding], ledger: Ledger) -> str:
     """Return the findings as a SARIF file, by number, each with the number of its line of work."""
     ordered = items.by_number(findings)
-    first_of_rule = {_rule_id(finding): finding for finding in reversed(ordered)}
-    rules = [_write_rule(name, first_of_rule[name]) for name in sorted(first_of_rule)]
+    label_of = {_rule_id(finding): CATEGORY_LABEL[finding.category] for finding in reversed(ordered)}
+    rules = [{"id": name, "shortDescription": {"text": label_of[name]}} for name in sorted(label_of)]
     run = {
         "tool": {"driver": {"name": _DRIVER, "version": __version__, "rules": rules}},
         "originalUriBaseIds": {_BASE: {"description": {"text": "The root of the repository."}}},
@@ -522,76 +449,44 @@ def _rule_id(finding: Finding) -> str:
     return items.rule_id(finding) or f"{_DRIVER}/{finding.category}"
 
 
-def _write_rule(name: str, finding: Finding) -> dict[str, Any]:
-    kept = items.kept_keys(finding, FORMAT).get("rule")
-    known = _Rule.model_validate(kept if isinstance(kept, dict) else {})
-    rule: dict[str, Any] = {
-        "id": name,
-        "shortDescription": {"text": known.short_description or CATEGORY_LABEL[finding.category]},
-    }
-    if known.name:
-        rule["name"] = known.name
-    if known.help_uri.startswith("https://"):
-        rule["helpUri"] = quote(known.help_uri, safe=":/?#[]@!$&'()*+,;=%")
-    return rule
-
-
 def _result(finding: Finding, number: int) -> dict[str, Any]:
     kind = _KIND.get(finding.state, "fail")
-    result: dict[str, Any] = {
+    seen = any(change.what is What.SEEN for change in finding.history)
+    return {
         "ruleId": _rule_id(finding),
         "kind": kind,
-        "level": SARIF_LEVEL[finding.severity] if kind == "fail" else "none",  # only a failure has a level
+        "level": SARIF_LEVEL[finding.severity] if kind == "fail" else "none",
         "message": {"text": "\n\n".join(filter(None, (finding.title, finding.impact)))},
-        "locations": [_location(location, _quote_at(finding, location)) for location in finding.locations],
+        "locations": [_location(location) for location in finding.locations],
         "relatedLocations": [
-            {"id": number} | _location(item, item.quote) | ({"message": {"text": item.raw}} if item.raw else {})
+            {"id": number} | _location(item) | filled(message=_text(item.raw))
             for number, item in enumerate(finding.evidence, 1)
             if item.path
         ],
         "correlationGuid": str(uuid5(_GUID_NAMESPACE, finding.id)),
         "partialFingerprints": {**finding.fingerprints, "awf/v1": finding.signature},
-        "baselineState": _baseline(finding),
-        "suppressions": _suppressions(finding),
-        "fixes": _concrete_fixes(items.kept_keys(finding, FORMAT).get("fixes")) if finding.state.active else [],
+        "baselineState": _BASELINE.get(finding.state, "unchanged" if seen else "new"),
+        "suppressions": [_dismissal(finding)] if finding.state.dismissed else [],  # without a list, nobody knows
         "properties": _properties(finding, number),
     }
-    return {name: value for name, value in result.items() if value or name not in ("relatedLocations", "fixes")}
 
 
-def _location(location: Location, quoted: str) -> dict[str, Any]:
-    physical: dict[str, Any] = {"artifactLocation": {"uri": quote(location.path), "uriBaseId": _BASE}}
-    if location.start:
-        physical["region"] = {"startLine": location.start}
-        if location.end:
-            physical["region"]["endLine"] = location.end
-        if quoted:
-            physical["region"]["snippet"] = {"text": quoted}
-    logical = {"logicalLocations": [{"fullyQualifiedName": location.symbol}]} if location.symbol else {}
-    return {"physicalLocation": physical} | logical
+def _text(words: str) -> dict[str, str]:
+    return filled(text=words)
 
 
-def _quote_at(finding: Finding, location: Location) -> str:
-    place = (location.path, location.start)
-    return next((item.quote for item in finding.evidence if item.quote and (item.path, item.start) == place), "")
+def _location(place: Location) -> dict[str, Any]:
+    quoted = place.quote if isinstance(place, Evidence) else ""
+    region = filled(startLine=place.start, endLine=place.end, snippet=_text(quoted)) if place.start else {}
+    physical = {"artifactLocation": {"uri": quote(place.path), "uriBaseId": _BASE}} | filled(region=region)
+    logical = [{"fullyQualifiedName": place.symbol}] if place.symbol else []
+    return {"physicalLocation": physical} | filled(logicalLocations=logical)
 
 
-def _baseline(finding: Finding) -> str:
-    """Return how a result differs from the run before; `absent` means that it is fixed."""
-    if finding.state is FindingState.VERIFIED_FIXED:
-        return "absent"
-    if finding.state is FindingState.REOPENED:
-        return "updated"
-    return "unchanged" if any(change.what is What.SEEN for change in finding.history) else "new"
-
-
-def _suppressions(finding: Finding) -> list[dict[str, Any]]:
-    """Empty for a finding that is not dismissed: to SARIF an empty list means "not suppressed", none "not known"."""
-    if not finding.state.dismissed:
-        return []
-    word = next(word for word, state in _DISMISSALS.items() if state is finding.state)
+def _dismissal(finding: Finding) -> dict[str, str]:
     reason = finding.suppression.reason if finding.suppression else ""
-    return [{"kind": "external", "status": "accepted", "justification": f"{word}: {reason}" if reason else word}]
+    justification = ": ".join(filter(None, (_DISMISSAL[finding.state], reason)))
+    return {"kind": "external", "status": "accepted", "justification": justification}
 
 
 def _properties(finding: Finding, number: int) -> dict[str, Any]:
@@ -607,6 +502,4 @@ def _properties(finding: Finding, number: int) -> dict[str, Any]:
     }
     if finding.category is Category.SECURITY:
         bag["security-severity"] = SECURITY_SEVERITY[finding.severity]
-    if finding.fix:
-        bag["fix"] = finding.fix
-    return bag
+    return bag | filled(fix=finding.fix)

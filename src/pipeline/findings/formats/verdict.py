@@ -15,19 +15,17 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ValidationError
 from pydantic import Field as Limit
 
-from pipeline.findings.events import Pass
+from pipeline.findings.events import FindingChanged, Pass
 from pipeline.findings.fingerprints import line_range, verdict_id
 from pipeline.findings.formats import items, strict_json
-from pipeline.findings.formats.fields import Field, Need, checked, render, unknown_keys
-from pipeline.findings.formats.record import no_fix_text
-from pipeline.findings.formats.view_edits import ViewEdits, put_back, same_json
+from pipeline.findings.formats.fields import Field, Need, checked, filled, parse, render, unknown_keys
+from pipeline.findings.formats.record import given_fix, recommendation
+from pipeline.findings.formats.view_edits import ViewEdits, changed_keys, put_back
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import (
-    Change,
     Confidence,
     Draft,
     Finding,
-    FindingId,
     FindingState,
     Location,
     PassId,
@@ -51,6 +49,7 @@ NOTE = "note"  # beside a status: why
 COUNTING = ("open", "reopened")
 _MAX_TITLE = 120  # characters
 _REPORTED = 50  # the least confidence of a finding that somebody reported: the format has none below 0.50
+_RULE = "only `status` may be edited"
 _LINES = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _SEVERITY_OF = MappingProxyType({word: severity for severity, word in VERDICT_SEVERITY.items()})
 _STATE_OF: Mapping[str, FindingState] = MappingProxyType(
@@ -81,26 +80,15 @@ class _Listed:
     others: tuple["_Listed", ...] = ()
 
     @property
-    def path(self) -> str:
-        """The file that it is about."""
-        if self.finding.location:
-            return self.finding.location.path
-        return next((item.path for item in self.finding.evidence if item.path), "")
-
-    @property
-    def lines(self) -> str:
-        """Its lines; `0` for a whole file."""
-        return line_range(self.finding.location)
+    def place(self) -> Location:
+        """Where it is: its own place, or a file that supports it."""
+        paths = (item.path for item in self.finding.evidence)
+        return self.finding.location or Location(path=next(filter(None, paths), ""))
 
     @property
     def id(self) -> str:
         """Its position: who reported it, a hash of the path, and the lines."""
-        return verdict_id(self.finding.reviewer, self.path, self.lines)
-
-    @property
-    def confidence(self) -> float:
-        """How sure its reviewer is."""
-        return confidence_to_fraction(self.finding.confidence)
+        return verdict_id(self.finding.reviewer, self.place.path, line_range(self.place))
 
     @property
     def breaks_system(self) -> bool | None:
@@ -108,42 +96,62 @@ class _Listed:
         return self.finding.system_breaking if self.finding.severity is Severity.CRITICAL else None
 
     @property
-    def precedence(self) -> tuple[bool, int, float, str]:
-        """A sort key for findings at one position: what is not closed first, then the most severe and certain."""
-        closed = not self.finding.state.is_open
-        return closed, self.finding.severity.rank, -self.confidence, self.finding.id
-
-    @property
     def order(self) -> tuple[int, float, str, int, str]:
-        """A sort key for a file: by severity, confidence and place."""
-        start = self.finding.location.start if self.finding.location else 0
-        return self.finding.severity.rank, -self.confidence, self.path, start or 0, self.finding.id
+        """A sort key: by severity, confidence and place."""
+        finding, place = self.finding, self.place
+        return (
+            finding.severity.rank,
+            -confidence_to_fraction(finding.confidence),
+            place.path,
+            place.start or 0,
+            finding.id,
+        )
+
+
+def _given_confidence(fraction: float) -> Confidence:
+    """Return a confidence that is reported whatever it is: the format has none that is not."""
+    confidence = confidence_from_fraction(fraction)
+    return replace(confidence, value=max(confidence.value, _REPORTED))
 
 
 ITEM = (
     Field("id", items.NotBlank, lambda one: one.id),
-    Field("domain", items.NotBlank, lambda one: one.finding.reviewer),
+    Field("domain", items.NotBlank, lambda one: one.finding.reviewer, reads="reviewer"),
     Field(
         "severity",
         Literal["Blocker", "High", "Medium", "Low", "Info"],
         lambda one: VERDICT_SEVERITY[one.finding.severity],
+        reads="severity",
+        read=_SEVERITY_OF.__getitem__,
     ),
-    Field("confidence", Annotated[float, Limit(ge=0.5, le=1)], lambda one: one.confidence),
-    Field("file", items.NotBlank, lambda one: one.path),
+    Field(
+        "confidence",
+        Annotated[float, Limit(ge=0.5, le=1)],
+        lambda one: confidence_to_fraction(one.finding.confidence),
+        reads="confidence",
+        read=_given_confidence,
+    ),
+    Field("file", items.NotBlank, lambda one: one.place.path),
     Field(
         "lineRange",
         Annotated[str, AfterValidator(_check_lines)],
-        lambda one: None if one.lines == "0" else one.lines,
+        lambda one: one.place.lines,
         Need.IF_ANY,
     ),
-    Field("title", items.NotBlank, lambda one: items.excerpt(one.finding.title, _MAX_TITLE)),
-    Field("recommendation", str, lambda one: one.finding.fix or no_fix_text(one.finding)),
-    Field("status", Literal["open", "fixed", "verified", "reopened", "wont_fix"], lambda one: one.status),
+    Field("title", items.NotBlank, lambda one: items.excerpt(one.finding.title, _MAX_TITLE), reads="title"),
+    Field("recommendation", str, lambda one: recommendation(one.finding), reads="fix", read=given_fix),
+    Field(
+        "status",
+        Literal["open", "fixed", "verified", "reopened", "wont_fix"],
+        lambda one: one.status,
+        reads="state",
+        read=_STATE_OF.__getitem__,
+    ),
     Field("x_finding", str, lambda one: str(one.finding.id), Need.IF_ANY),
     Field("x_line", str, lambda one: _line_id(one.finding), Need.IF_ANY),
-    Field("x_system_breaking", bool, lambda one: one.breaks_system, Need.IF_ANY),
-    Field("x_fix_absent", bool, lambda one: not one.finding.fix or None, Need.IF_ANY),
-    Field("x_shadowed", list[dict[str, Any]], lambda one: [_item(other) for other in one.others] or None, Need.IF_ANY),
+    Field("x_system_breaking", bool, lambda one: one.breaks_system, Need.IF_KNOWN),
+    Field("x_fix_absent", bool, lambda one: not one.finding.fix, Need.IF_ANY),
+    Field("x_shadowed", list[dict[str, Any]], lambda one: [_item(other) for other in one.others], Need.IF_ANY),
 )
 
 
@@ -153,7 +161,7 @@ def _item(one: _Listed) -> dict[str, Any]:
 
 def _line_id(finding: Finding) -> str | None:
     """Return the line of work that a finding is part of, if another finding gave it its number."""
-    return str(finding.line) if finding.line and finding.line != finding.id else None
+    return None if finding.line in ("", finding.id) else str(finding.line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +181,9 @@ class _File:
     @property
     def verdict(self) -> Verdict:
         """The verdict on what is listed. Nothing passes that was not looked at, or that a reviewer rejects."""
-        listed = _verdict_on(self.counting)
-        if not self.review.complete or self.review.rejections:
-            return max(listed, Verdict.FAIL, key=lambda verdict: verdict.rank)
-        return listed
+        keeps_from_passing = not self.review.complete or self.review.rejections
+        least = Verdict.FAIL if keeps_from_passing else Verdict.PASS
+        return max(_verdict_on(self.counting), least, key=lambda verdict: verdict.rank)
 
     @property
     def rejections(self) -> list[dict[str, str]]:
@@ -194,8 +201,8 @@ DOCUMENT = (
     Field("summary", Any, lambda one: _summary_of(one.counting)),
     Field("reportPath", str, lambda one: "" if one.passed.mode == "quick" else one.report_path),
     Field("findings", list[dict[str, Any]], lambda one: one.items),
-    Field("x_incomplete", list[str], lambda one: list(one.review.gaps) or None, Need.IF_ANY),
-    Field("x_rejected", list[dict[str, Any]], lambda one: one.rejections or None, Need.IF_ANY),
+    Field("x_incomplete", list[str], lambda one: list(one.review.gaps), Need.IF_ANY),
+    Field("x_rejected", list[dict[str, Any]], lambda one: one.rejections, Need.IF_ANY),
 )
 
 
@@ -254,88 +261,70 @@ def render_verdict(review: Review, passed: Pass, report_path: str) -> dict[str, 
     """
     first = next(one for one in review.ledger.passes.values() if one.review == passed.review)
     number = list(review.ledger.passes).index(first.id)
+    counted = (one for one in review.findings if not one.pre_existing or one.state is FindingState.UNCERTAIN)
+    found = [_Listed(one, _status(one, review.ledger, first.id, number)) for one in counted]
     positions: dict[str, list[_Listed]] = {}
-    for finding in review.findings:
-        older = finding.pre_existing and finding.state is not FindingState.UNCERTAIN  # and so it does not count
-        listed = None if older else _listed(finding, review.ledger, first.id, number)
-        if listed:
-            positions.setdefault(listed.id, []).append(listed)
-    shown = [_first_of(listed) for listed in positions.values()]
+    for one in sorted(found, key=lambda one: (not one.finding.state.is_open, one.order)):
+        if one.status:
+            positions.setdefault(one.id, []).append(one)
+    shown = [replace(one, others=tuple(others)) for one, *others in positions.values()]
     entries = [_item(one) for one in sorted(shown, key=lambda one: one.order)]
     return render(DOCUMENT, _File(review, passed, report_path, entries))
 
 
-def _listed(finding: Finding, ledger: Ledger, first: PassId, number: int) -> _Listed | None:
-    """Return a finding with its status; None if it was closed before this review, or by the first look of it."""
-    said = _said_since(finding, ledger, first, number)
+def _status(finding: Finding, ledger: Ledger, first: PassId, number: int) -> str:
+    """Return the status of a finding by what was said after the first pass of a review, which has that number.
+
+    It is empty if the finding was closed before that. What is uncertain can be claimed and disputed as well.
+    """
+    changes = zip(finding.history, ledger.passes_before[finding.id], strict=True)
+    said = [change for change, passes in changes if passes > number and change.pass_id != first]
     if not finding.state.is_open:
-        closed = any(change.state is not None for change in said)
-        return _Listed(finding, VERDICT_STATUS[finding.state]) if closed else None
-    return _Listed(finding, _open_status(finding, anything_said=any(said)))
-
-
-def _said_since(finding: Finding, ledger: Ledger, first: PassId, number: int) -> Iterator[Change]:
-    """Yield what was said of a finding after the first pass of a review, which is the pass of that number."""
-    for change, passes_before in zip(finding.history, ledger.passes_before[finding.id], strict=True):
-        if passes_before > number and change.pass_id != first:
-            yield change
-
-
-def _open_status(finding: Finding, *, anything_said: bool) -> str:
-    """Return the status of an open finding: what was said of it last. What is uncertain can be claimed as well."""
-    if not anything_said:
+        return VERDICT_STATUS[finding.state] if any(change.state for change in said) else ""
+    if not said:
         return "open"
     if finding.disputed:
         return "wont_fix"
     return "fixed" if finding.claimed else VERDICT_STATUS[finding.state]
 
 
-def _first_of(listed: Sequence[_Listed]) -> _Listed:
-    """Return the first of the findings at one position, with the others."""
-    first, *others = sorted(listed, key=lambda one: one.precedence)
-    return replace(first, others=tuple(others))
-
-
 def read_verdict_edits(
     edited: Mapping[str, Any], written: Mapping[str, Any], ledger: Ledger, where: str, *, at: str, by: str
 ) -> ViewEdits:
-    """Return what `by` says in a verdict file by the statuses that differ from those that awf wrote into it."""
-    known = {item["x_finding"]: item for item in items_of(written) if item["x_finding"] in ledger.findings}
-    by_position = {item["id"]: item for item in reversed(known.values())}
-    changed = [key for key in {**written, **edited} if not _same(edited, written, key)]
+    """Return what `by` says in a verdict file by the statuses that differ from those that awf wrote into it.
+
+    A program that drops the fields that only awf writes names a finding by its position.
+    """
+    known = {item["x_finding"]: item for item in items_of(written)}
+    at_position = {item["id"]: item for item in reversed(known.values())}
+    changed = changed_keys(edited, written, ("findings",))
     events, refused, seen = [], [], set[str]()
     for item in items_of(edited):
-        before = known.get(str(item.get("x_finding"))) or by_position.get(str(item.get("id")))
-        if before is None:
+        before = known.get(str(item.get("x_finding"))) or at_position.get(str(item.get("id")))
+        finding = ledger.findings.get(before["x_finding"]) if before else None
+        if before is None or finding is None:
             changed.append("findings")
             continue
-        seen.add(before["x_finding"])
-        changed += [key for key in {**before, **item} if key != NOTE and not _same(item, before, key)]
-        said = _say(item, before, ledger.findings[FindingId(before["x_finding"])], at, by)
-        if isinstance(said, str):
-            refused.append(said)
-        elif said is not None:
+        seen.add(finding.id)
+        changed += changed_keys(item, before, (NOTE, "status", "x_shadowed"))
+        if item.get("status") == before["status"]:
+            continue
+        said = _say(item, finding, at, by)
+        if isinstance(said, FindingChanged):
             events.append(said)
+        elif said:
+            refused.append(f"#{finding.number} {before['status']}→{str(item.get('status'))[:20]}: {said}")
     if seen != set(known):
         changed.append("findings")
-    return ViewEdits(tuple(events), put_back(where, changed, refused))
+    return ViewEdits(tuple(events), put_back(where, _RULE, changed, refused))
 
 
-def _same(one: Mapping[str, Any], other: Mapping[str, Any], key: str) -> bool:
-    """Return whether two objects agree on a key. Statuses and lists of findings are looked at one by one."""
-    return key in ("status", "findings", "x_shadowed") or same_json(one.get(key), other.get(key))
-
-
-def _say(item: Mapping[str, Any], before: Mapping[str, Any], finding: Finding, at: str, by: str) -> Any:
+def _say(item: Mapping[str, Any], finding: Finding, at: str, by: str) -> FindingChanged | str | None:
     """Return the event of a changed status, or why it does not count; None if nothing changes."""
-    status, note = item.get("status"), item.get(NOTE)
-    if status == before["status"]:
-        return None
-    move = f"#{finding.number} {before['status']}→{str(status)[:20]}"
-    if not isinstance(status, str) or status not in _AGENT_SAYS:
-        return f"{move}: an agent says `fixed`, `wont_fix` or `open`"
-    said = said_in_file(finding, _AGENT_SAYS[status], note if isinstance(note, str) else "", at=at, who=by)
-    return f"{move}: {said}" if isinstance(said, str) else said
+    note, word = item.get(NOTE), _AGENT_SAYS.get(str(item.get("status")))
+    if word is None:
+        return "an agent says `fixed`, `wont_fix` or `open`"
+    return said_in_file(finding, word, note if isinstance(note, str) else "", at=at, who=by)
 
 
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
@@ -348,11 +337,9 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
     _document_model().model_validate(document)
     entries = list(items_of(document))
     counting = [item for item in entries if item.get("status") in COUNTING]
-    unexplained = (
-        document["verdict"] in (Verdict.FAIL, Verdict.ABORT) and _verdict_on(counting).rank < Verdict.FAIL.rank
-    )
-    summary = _summary_of(counting)
-    noted = () if document["summary"] == summary else (f"its summary is not that of its findings: {_counts(summary)}",)
+    summary, rejects = _summary_of(counting), document["verdict"] in (Verdict.FAIL, Verdict.ABORT)
+    unexplained = rejects and _verdict_on(counting).rank < Verdict.FAIL.rank
+    noted = () if document["summary"] == summary else ("its summary is not that of its findings",)
     return items.collect_items(
         reviewer or FORMAT,
         FORMAT,
@@ -364,52 +351,23 @@ def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
     )
 
 
-def _counts(summary: Mapping[str, int]) -> str:
-    """Return a summary in words, without severities that nothing has."""
-    return ", ".join(f"{number} {word}" for word, number in summary.items() if number) or "none counts"
-
-
 def _draft(given: Any, input_id: str, root: str, document: Mapping[str, Any]) -> Draft:
     item: Any = _item_model().model_validate(given)
-    severity = _SEVERITY_OF[item.severity]
-    fix = None if item.x_fix_absent else item.recommendation or None
-    autofix_class, owner = default_autofix(fix, severity)
-    lines = _LINES.fullmatch(item.lineRange or "")
-    location = Location(
-        path=items.strip_root(item.file, root),
-        start=int(lines[1]) if lines else None,
-        end=int(lines[2]) if lines and lines[2] else None,
-    )
-    extra = unknown_keys(ITEM, given)
+    said = parse(ITEM, item)
+    autofix_class, owner = default_autofix(said["fix"], said["severity"])
+    numbers = [int(number) for number in re.findall(r"\d+", item.lineRange or "")]
+    start, end = (*numbers, None, None)[:2]
+    aborts = document["verdict"] == Verdict.ABORT and item.severity == "Blocker"  # unless the file says which
     left = f"wont_fix in the verdict file of review {document['reviewId']}"
     return Draft(
         input_id=input_id,
-        reviewer=item.domain,
-        title=item.title,
-        severity=severity,
-        confidence=_confidence(item.confidence),
+        **said,
         category=default_category(item.domain),
-        fix=fix,
         autofix_class=autofix_class,
         owner=owner,
-        system_breaking=_breaks_system(item, document),
-        locations=(location,),
+        system_breaking=aborts if item.x_system_breaking is None else item.x_system_breaking,
+        locations=(Location(path=items.strip_root(item.file, root), start=start, end=end),),
         tool_ids={"verdict/v1": item.id},
-        state=_STATE_OF[item.status],
         suppressed=left if item.status == "wont_fix" else None,
-        ext={FORMAT: extra} if extra else {},
+        ext=filled(**{FORMAT: unknown_keys(ITEM, given)}),
     )
-
-
-def _confidence(fraction: float) -> Confidence:
-    """Return a confidence that is reported whatever it is: the format has none that is not."""
-    confidence = confidence_from_fraction(fraction)
-    return replace(confidence, value=max(confidence.value, _REPORTED))
-
-
-def _breaks_system(item: Any, document: Mapping[str, Any]) -> bool:
-    """Return whether a finding endangers the whole system: any Blocker of an ABORT, unless the file says which."""
-    if document["verdict"] != Verdict.ABORT or item.severity != "Blocker":
-        return bool(item.x_system_breaking)
-    told = any("x_system_breaking" in other for other in items_of(document))
-    return bool(item.x_system_breaking) if told else True

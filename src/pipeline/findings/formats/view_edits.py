@@ -1,12 +1,12 @@
 """What was changed in a file that shows findings, as ledger events and sentences."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pipeline.findings.events import LedgerEvent
-from pipeline.text import plural
+from pipeline.text import listing, plural
 
 _MAX_KEYS = 6  # named in one sentence
 _MAX_FILES = 3  # with a sentence each
@@ -28,13 +28,27 @@ def join_edits(parts: Sequence[ViewEdits]) -> ViewEdits:
     )
 
 
-def put_back(where: str, keys: Iterable[str], refused: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the sentence about a file with edits that do not count; none if there are no such edits."""
-    names = [f"`{key}`" for key in dict.fromkeys(keys)]
-    if len(names) > _MAX_KEYS:
-        names = [*names[:_MAX_KEYS], f"{len(names) - _MAX_KEYS} more"]
-    changed = [f"only `status` may be edited, not {', '.join(names)}"] if names else []
-    reasons = [*dict.fromkeys(refused), *changed]
+def changed_keys(edited: Mapping[str, Any], written: Mapping[str, Any], apart: Container[str]) -> list[str]:
+    """Return the keys of an object that were edited, without those that are looked at apart from the others.
+
+    Values are compared as JSON: to Python, true is 1 as well.
+    """
+    keys = (key for key in {**written, **edited} if key not in apart)
+    return [key for key in keys if _as_json(edited.get(key)) != _as_json(written.get(key))]
+
+
+def _as_json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def put_back(where: str, rule: str, keys: Iterable[str], refused: Iterable[str]) -> tuple[str, ...]:
+    """Return the sentence about a file with edits that do not count; none if there are no such edits.
+
+    It gives the reasons why edits were refused, and the rule that the edited keys break: `only x may be edited`.
+    """
+    reasons = [*dict.fromkeys(refused)]
+    if names := [f"`{key}`" for key in dict.fromkeys(keys)]:
+        reasons.append(f"{rule}, not {listing(names, _MAX_KEYS, 'or')}")
     return (f"{where} was put back: {'; '.join(reasons)}",) if reasons else ()
 
 
@@ -44,8 +58,3 @@ def summed_up(problems: Sequence[str], directory: str) -> tuple[str, ...]:
         return tuple(problems)
     more = plural(len(problems) - _MAX_FILES, "more file")
     return (*problems[:_MAX_FILES], f"{directory}: {more} put back")
-
-
-def same_json(one: Any, other: Any) -> bool:
-    """Return whether two JSON values are equal. To Python, true is 1 as well."""
-    return bool(one == other) and json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)

@@ -22,7 +22,7 @@ def test_text_and_json_give_the_same_findings(data: bytes) -> None:
     assert places == [("src/names.py", 6)] * 2 + [("src/orders.py", line) for line in (10, 10, 13, 25)]
     assert readable(found)[5].title.endswith('(got "float", expected "str")')
     assert readable(found)[3].impact
-    assert readable(found)[5].ext == {"mypy": {"code": "return-value"}}
+    assert readable(found)[5].ext == {"mypy": {"ruleId": "return-value"}}
     assert {(finding.category, finding.severity) for finding in readable(found)} == {(Category.BUG, Severity.HIGH)}
     assert [finding.input_id for finding in readable(found)] == [f"mypy#{number}" for number in range(1, 7)]
 
@@ -41,7 +41,6 @@ def test_success_is_clean_and_empty_output_is_not() -> None:
         b"Found 2 errors in 1 file\nSuccess: no issues found in 1 source file\n",
         b"a.py:1: error: Bad\nFound 1 error in 1 file\nFound 1 error in 1 file\n",
         b"  Found 1 error in 1 file\n",
-        b"Found 0 errors in 1 file\n",
         TEXT[:200],
         JSON[:-20],
         (SAMPLES / "mypy-pretty.txt").read_bytes(),
@@ -62,6 +61,8 @@ def test_output_that_contradicts_itself_or_was_cut_off_is_malformed(data: bytes)
         "\x1b[1mFound 1 error in 1 file\x1b[m",
         f"Found {'9' * 5000} errors in 1 file",
         "a.py:1: error: ",
+        "a.py:1: warning: mypy has none",
+        "Found 0 errors in 1 file",
         '{"file": "a.py", "line": true, "message": "m", "severity": "error"}',
     ],
 )
@@ -69,18 +70,19 @@ def test_a_line_that_is_not_a_message_is_unreadable(line: str) -> None:
     """Nothing in the output is dropped."""
     found = read(f"src/a.py:3: error: Bad  [misc]\n{line}\n".encode())
     assert [finding.title for finding in readable(found)] == ["Bad"]
-    assert [item.input_id for item in unreadable(found)] == ["mypy#2"]
+    assert [(item.input_id, item.impact) for item in unreadable(found)] == [("mypy#2", line.rstrip())]
 
 
 def test_a_note_is_information_unless_it_belongs_to_an_error() -> None:
-    """A revealed type is a finding of its own; where a name is defined is a hint."""
+    """A note about the same line is a hint, as in JSON; any other is a finding of its own."""
     found = read(
         b'a.py:1: error: Bad  [misc]\na.py:1: note: Because\nb.py:7: note: "f" defined here\n'
         b'a.py:9: note: Revealed type is "int"\nb.py: error: No module\n'
     )
-    assert [finding.severity for finding in readable(found)] == [Severity.HIGH, Severity.INFO, Severity.HIGH]
-    assert readable(found)[0].impact == 'Because\n"f" defined here'
-    assert readable(found)[2].locations[0].start is None
+    severities = [finding.severity for finding in readable(found)]
+    assert severities == [Severity.HIGH, Severity.INFO, Severity.INFO, Severity.HIGH]
+    assert readable(found)[0].impact == "Because"
+    assert readable(found)[3].locations[0].start is None
 
 
 def test_paths_are_made_relative_to_the_root() -> None:

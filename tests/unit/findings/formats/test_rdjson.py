@@ -143,15 +143,13 @@ def test_what_is_written_can_be_read(found: list[Finding]) -> None:
         assert raw.locations == ((place,) if place else ())
 
 
-def test_a_suggestion_round_trips_and_a_fix_in_prose_is_part_of_the_message() -> None:
-    """Only what can be put somewhere is a suggestion: reviewers would apply the words."""
+def test_a_fix_is_part_of_the_message_and_the_rule_is_the_code() -> None:
+    """A suggestion would have a place: reviewers would apply the words."""
     raw = readable(read(SAMPLE, root="/srv/shop"))[1]
-    item = plain(ext=dict(raw.ext))
-    out = json.loads(write([item]))["diagnostics"][0]
-    assert out["suggestions"][0]["text"] == "import os\nimport sys"
-    assert out["code"] == {"value": "E401"}
-    other = plain(ext={"rdjson": {"suggestions": "no list"}}, fix="Think again.", number=7, reviewer="security")
-    (worded,) = json.loads(write([other]))["diagnostics"]
+    out = json.loads(write([plain(ext=dict(raw.ext), fix="Think again.", number=7, reviewer="security")]))
+    (worded,) = out["diagnostics"]
     assert "suggestions" not in worded
     assert worded["message"].endswith("Fix: Think again.\n\n(#7)")
-    assert (worded["code"], worded["source"]) == ({"value": "bug"}, {"name": "security"})
+    assert (worded["code"], worded["source"]) == ({"value": "E401"}, {"name": "security"})
+    (other,) = json.loads(write([plain(ext={"rdjson": {"ruleId": ["no", "text"]}})]))["diagnostics"]
+    assert other["code"] == {"value": "bug"}

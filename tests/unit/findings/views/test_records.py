@@ -302,7 +302,7 @@ def test_a_record_that_the_ledger_does_not_know_is_imported_as_open(root: Path, 
     ledger = Ledger()
     assert look(new(root), ledger).problems == ()
     (known,) = ledger.findings.values()
-    assert (known.id, known.state, known.severity, known.title) == (ONE, FindingState.OPEN, "info", "Defect 1")
+    assert (known.id, known.state, known.severity, known.title) == (ONE, FindingState.OPEN, "low", "Defect 1")
     assert read(new(root), ledger) == ViewEdits()
     assert json.loads(file_of(root).read_text())["status"] == "open"
 
