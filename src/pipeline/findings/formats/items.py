@@ -76,11 +76,7 @@ Many = Annotated[tuple[Item, ...], Strict(False)]  # a JSON list; unlike a list 
 
 
 class UnreadableFile(ValueError):
-    """Why a file cannot be read as a whole, and the reviewer that it names nevertheless."""
-
-    def __init__(self, problem: str, reviewer: str = "") -> None:
-        super().__init__(problem)
-        self.reviewer = reviewer
+    """Why a file cannot be read as a whole."""
 
 
 class ItemError(ValueError):
