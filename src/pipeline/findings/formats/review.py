@@ -18,9 +18,11 @@ from pipeline.findings.formats.answer import Answer
 from pipeline.findings.formats.items import (
     UnreadableFile,
     collect_items,
+    first_text,
     kept_keys,
     limit_nesting,
     malformed_report,
+    text_of,
     unreadable_draft,
 )
 from pipeline.findings.formats.listed_items import listed_items
@@ -28,11 +30,9 @@ from pipeline.findings.formats.review_item import (
     FORMAT,
     KEYS,
     as_list,
-    first_text,
     is_item,
     read_item,
     sentences,
-    text_of,
     with_known_keys,
 )
 from pipeline.findings.ledger import Ledger

@@ -1,13 +1,13 @@
 """One finding of a review agent, read leniently: what had to be guessed is noted on the draft."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from pipeline.findings.fingerprints import QUOTE
 from pipeline.findings.formats import strict_json
-from pipeline.findings.formats.items import ItemError, unread_keys
+from pipeline.findings.formats.items import ItemError, first_text, text_of, unread_keys
 from pipeline.findings.model import AutofixClass, Category, Confidence, Draft, Evidence, Location, Owner, Severity
 from pipeline.findings.scales import (
     P_LEVEL,
@@ -133,21 +133,9 @@ def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def text_of(value: Any) -> str:
-    """Return a text or number as a text; nothing for what is blank or anything else."""
-    text = str(value) if type(value) in (str, int, float) else ""
-    return text if text.strip() else ""
-
-
 def word_of(value: Any) -> str:
     """Return a text or number in lower case, without spaces around it."""
     return text_of(value).strip().lower()
-
-
-def first_text(item: Mapping[str, Any], names: Iterable[str]) -> str:
-    """Return the first of some fields that is a text or a number."""
-    texts = (text_of(item.get(name)) for name in names)
-    return next(filter(None, texts), "")
 
 
 def sentences(given: Any) -> tuple[str, ...]:
