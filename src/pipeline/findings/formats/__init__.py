@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -39,19 +40,21 @@ class Format:
     media_type: str = "application/json"
 
     def read(self, data: bytes, *, reviewer: str = "", root: str = "") -> "Report":
-        """The report in a file, a malformed one if it cannot be read. Paths below `root` are made relative to it."""
+        """Return the report in a file, a malformed one if it cannot be read. Paths below `root` are made relative."""
         from pipeline.findings.formats import items  # noqa: PLC0415 - see the class
 
-        if len(data) > items.MAX_BYTES:
-            problem = f"it has more than {items.MAX_BYTES:,} bytes; split it"
-            return items.malformed_report(reviewer or self.name, self.name, problem)
         try:
             report: Report = _load(self.reader)(data, reviewer=reviewer, root=root)
         except ValueError as error:
-            named = error.reviewer if isinstance(error, items.UnreadableFile) else ""
             problem = f"{items.explain_error(error)} (read as {self.name})"
-            return items.malformed_report(reviewer or named or self.name, self.name, problem)
+            return items.malformed_report(reviewer or self.name, self.name, problem)
         return report
+
+    def fits(self, head: str, element: str, keys: set[str]) -> bool:
+        """Return whether a file that begins like this is in this format."""
+        if element in self.elements or any(keys.issuperset(names.split()) for names in self.keys):
+            return True
+        return bool(self.line and re.search(f"^(?:{self.line})", head, re.MULTILINE))
 
     def write(self, findings: "Iterable[Finding]", ledger: "Ledger") -> str:
         """The findings as a file. Some formats also report on the last pass of the ledger."""
@@ -115,33 +118,24 @@ EXPORT_FORMATS = tuple(format.name for format in _ALL if format.writer)
 
 
 def detect(data: bytes, file_name: str = "") -> Format | None:
-    """The format of a file, by its content, or by its name if the content is not enough.
+    """Return the format of a file, by its content, or by its name if the content is not enough.
 
     A file that was cut off is recognised too: it is for its reader to report that.
     """
     text = data.decode("utf-8-sig", errors="replace").lstrip()
-    head = text[:_HEAD]
-    if text.startswith("<"):
-        element = _XML_ELEMENT.match(head)
-        return next((format for format in _ALL if element and element[1] in format.elements), None)
+    element = _XML_ELEMENT.match(text[:_HEAD])
     keys = _object_keys(text) if text.startswith(("{", "[")) else set()
-    for format in _ALL:
-        if any(keys.issuperset(names.split()) for names in format.keys):
-            return format
-    for format in _ALL:
-        if format.line and re.search(f"^(?:{format.line})", head, re.MULTILINE):
-            return format
-    return next((format for format in _ALL if file_name.endswith(format.suffixes)), None)
+    fitting = (format for format in _ALL if format.fits(text[:_HEAD], element[1] if element else "", keys))
+    named = (format for format in _ALL if file_name.endswith(format.suffixes))
+    return next(chain(fitting, named), None)
 
 
 def _object_keys(text: str) -> set[str]:
-    """The keys of a JSON object, or of the first one of a list or a line; all keys in sight if it cannot be parsed."""
-    for part in (text, text.partition("\n")[0]):
-        if len(part) <= _LARGE:
-            with suppress(ValueError, RecursionError):
-                value = json.loads(part)
-                first = value[0] if isinstance(value, list) and value else value
-                return set(first) if isinstance(first, dict) else set()
+    """Return the keys of the first JSON object of a text, or of a list; all keys in sight if it cannot be parsed."""
+    with suppress(ValueError, RecursionError):
+        value, _ = json.JSONDecoder().raw_decode(text[:_LARGE])
+        first = next(iter(value), None) if isinstance(value, list) else value
+        return set(first) if isinstance(first, dict) else set()
     return set(_KEY.findall(text[:_HEAD] + text[-_HEAD:]))
 
 

@@ -7,21 +7,19 @@ A question too many costs seconds, one too few a defect.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from pipeline.findings.formats.review_item import is_item, with_known_keys
 from pipeline.text import truncate_length
 
 _QUOTED = 160  # characters that are quoted
-_KEPT = 4_000  # characters of what is said beside a list
-_MAX_DEPTH = 16  # levels of JSON; nothing deeper is meant for a reader
-_FINISHED = frozenset(("complete", "completed", "done", "ok", "success", "succeeded", "finished", "pass", "passed"))
-_FLAGS = {
-    **dict.fromkeys(("complete", "completed", "success", "ok", "finished"), False),
-    **dict.fromkeys(("is_error", "incomplete", "partial", "truncated", "timed_out", "cancelled"), True),
-}  # keys, and the value that says that an answer did not finish
-_STOPS = ("max_tokens", "length", "content_filter", "refusal")  # why a model stopped before the end
+KEPT = 4_000  # characters of what is said beside a list
+_FINISHED = frozenset(("", "complete", "completed", "done", "ok", "success", "succeeded", "finished", "pass", "passed"))
+_STOPPED: Mapping[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("complete", "completed", "success", "ok", "finished"), (False,)),
+    **dict.fromkeys(("is_error", "incomplete", "partial", "truncated", "timed_out", "cancelled"), (True,)),
+    **dict.fromkeys(("stop_reason", "finish_reason"), ("max_tokens", "length", "content_filter", "refusal")),
+}  # keys, and the values that say that an answer did not finish
 _MARKERS = re.compile(
     r"\[\s*(?:FINDING|STATUS|FAILURE_REASON|PREFERRED_LABEL|NEXT)\b[^\]\n]*\]|(?:```|~~~)\w*", re.IGNORECASE
 )
@@ -54,45 +52,32 @@ _REFUSAL = re.compile(
 )
 
 
-def unfinished(value: Mapping[str, Any]) -> str:
+def unfinished(value: Any) -> str:
     """Return why a JSON object is not the end of a review: an error, a status, or a stop before the end."""
-    error = _error(value)
-    if error:
-        return f"it reports an error: {quote(error)}"
-    for key, stopped in _FLAGS.items():
-        if value.get(key) is stopped:
-            return f"it says that it did not finish: `{key}` is {str(stopped).lower()}"
-    for key in ("stop_reason", "finish_reason"):
-        if value.get(key) in _STOPS:
-            return f"it was stopped before its end: {value[key]}"
-    status = value.get("status")
-    if isinstance(status, str) and status.strip() and status.strip().lower() not in _FINISHED:
-        return f"its status is {quote(status)}"
-    return ""
+    if not isinstance(value, dict):
+        return ""
+    if value.get("error"):
+        return f"it reports an error: {quote(str(value['error']))}"
+    for key, stopped in _STOPPED.items():
+        if value.get(key) in stopped:
+            return f"it says that it did not finish: `{key}` is {value[key]!r}"
+    status = str(value.get("status") or "")
+    return "" if status.strip().lower() in _FINISHED else f"its status is {quote(status)}"
 
 
 def words_beside(words: str) -> str:
     """Return what an answer says around its JSON, other than its status and rulings; empty if it says nothing."""
     said = _MARKERS.sub(" ", words)
-    return truncate_length(said.strip(), _KEPT) if _LETTER.search(said) else ""
+    return said.strip() if _LETTER.search(said) else ""
 
 
-def keys_beside(value: Any, known: Collection[str], key: str = "", depth: int = 0) -> Iterator[str]:
-    """Yield what JSON says beside its findings under keys that the format does not have.
-
-    Nothing, zero and empty values say nothing.
-    """
-    if is_item(value) or depth > _MAX_DEPTH:
-        return
+def says_something(value: Any) -> bool:
+    """Return whether a JSON value says anything: null, zero and blanks do not, but false does, as in `approved`."""
+    if isinstance(value, dict):
+        return any(map(says_something, value.values()))
     if isinstance(value, list):
-        for item in value:
-            yield from keys_beside(item, known, key, depth + 1)
-    elif isinstance(value, dict):
-        for name, inner in with_known_keys(value, known).items():
-            if name not in known:
-                yield from keys_beside(inner, known, name, depth + 1)
-    elif value is False or (value and str(value).strip()):
-        yield f"`{key}`: {truncate_length(str(value).strip(), _KEPT)}"
+        return any(map(says_something, value))
+    return value is False or bool(value and str(value).strip())
 
 
 def not_looked(entry: str) -> bool:
@@ -112,8 +97,7 @@ def named_blocker(words: str) -> str:
     for name in _BLOCKER.finditer(words):
         before = _TURN.split(words[max(name.start() - 400, 0) : name.start()])[-1]
         rest = words[name.end() : name.end() + 400]
-        end = _SENTENCE_END.search(rest)
-        after = rest[: end.start()] if end else rest
+        after = _SENTENCE_END.split(rest, maxsplit=1)[0]
         if not _DENIED_BEFORE.search(before) and not _DENIED_AFTER.search(after):
             return _sentence(words, name)
     return ""
@@ -130,14 +114,3 @@ def _sentence(words: str, found: re.Match[str]) -> str:
     start = max(max((end.end() for end in ends), default=0), found.start() - 80)
     end = _SENTENCE_END.search(words, found.end())
     return quote(words[start : end.start() if end else len(words)])
-
-
-def _error(value: Mapping[str, Any]) -> str:
-    """Return the error that an object reports, or the first of several."""
-    errors = value.get("errors")
-    said = [value.get("error"), *(errors if isinstance(errors, list) else ())]
-    for error in said:
-        message = error.get("message", error) if isinstance(error, dict) and "severity" not in error else error
-        if message and not isinstance(message, dict) and message not in ("none", "null"):
-            return str(message)
-    return ""

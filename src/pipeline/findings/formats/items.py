@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from posixpath import normpath
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar, cast
 from urllib.parse import unquote
 
 from pydantic import (
@@ -35,6 +35,7 @@ from pipeline.findings.model import (
     Severity,
 )
 from pipeline.findings.scales import default_autofix, default_category, severity_of_text
+from pipeline.text import truncate_length
 
 MAX_BYTES = 256 * 1024 * 1024  # of one file
 MAX_DEPTH = 64  # levels of nesting that are kept with a finding
@@ -76,11 +77,7 @@ Many = Annotated[tuple[Item, ...], Strict(False)]  # a JSON list; unlike a list 
 
 
 class UnreadableFile(ValueError):
-    """Why a file cannot be read as a whole, and the reviewer that it names nevertheless."""
-
-    def __init__(self, problem: str, reviewer: str = "") -> None:
-        super().__init__(problem)
-        self.reviewer = reviewer
+    """Why a file cannot be read as a whole."""
 
 
 class ItemError(ValueError):
@@ -100,9 +97,9 @@ class ForeignModel(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _drop_nulls(cls, value: Any) -> Any:
-        if isinstance(value, dict) and None in value.values():
-            return {key: item for key, item in value.items() if item is not None or key in cls.faulty_nulls}
-        return value
+        if not isinstance(value, dict):
+            return value
+        return {key: item for key, item in value.items() if item is not None or key in cls.faulty_nulls}
 
 
 class CamelModel(ForeignModel):
@@ -124,13 +121,17 @@ class OrElse:
 
 def limit_nesting(value: Any, what: str) -> Any:
     """Return the value; raise ItemError if it is nested too deeply to be stored and written again."""
-    level = [value] if isinstance(value, dict | list) else []
-    for _ in range(MAX_DEPTH):
-        children = (inner.values() if isinstance(inner, dict) else inner for inner in level)
-        level = [item for inner in children for item in inner if isinstance(item, dict | list)]
-        if not level:
-            return value
-    raise ItemError(f"{what} is nested more than {MAX_DEPTH} levels deep")
+    if _is_deeper(value, MAX_DEPTH):
+        raise ItemError(f"{what} is nested more than {MAX_DEPTH} levels deep")
+    return value
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Return whether lists and objects are nested more than so many levels deep."""
+    if not isinstance(value, dict | list):
+        return False
+    members = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(member, levels - 1) for member in members)
 
 
 def malformed_report(reviewer: str, format: str, problem: str) -> Report:
@@ -151,8 +152,10 @@ def collect_items(
     A contradiction is something the report says about its findings as a whole that the findings do not bear out.
     """
     drafts = [_read(item, f"{reviewer}#{number}", format, read_item) for number, item in enumerate(items, 1)]
-    for number, raw in enumerate(contradictions, len(drafts) + 1):
-        drafts.append(unreadable_draft(raw, f"{reviewer}#{number}", format, CONTRADICTION))
+    drafts += [
+        unreadable_draft(raw, f"{reviewer}#{number}", format, CONTRADICTION)
+        for number, raw in enumerate(contradictions, len(drafts) + 1)
+    ]
     status = ReportStatus.RETURNED if drafts else ReportStatus.EMPTY
     return Report(reviewer, status=status, drafts=tuple(drafts), format=format, **fields)
 
@@ -168,40 +171,41 @@ def _read(item: Item, input_id: str, format: str, read_item: Callable[[Item, str
 
 def unreadable_draft(item: Any, input_id: str, format: str, reason: str) -> Draft:
     """Return an item that cannot be read as a finding, with the title, severity and place that its data still give."""
-    while isinstance(item, tuple):  # readers pass some items together with where they found them
-        item = item[-1]
-    raw = asdict(item) if is_dataclass(item) and not isinstance(item, type) else item
-    fields = raw if isinstance(raw, dict) else {}
-    text = raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str)
+    raw = item[-1] if isinstance(item, tuple) else item  # SARIF's come together with their run
+    raw = asdict(cast("Any", raw)) if is_dataclass(raw) else raw
+    told = raw if isinstance(raw, dict) else {"title": raw}
+    fields = {key: value.get("text") if isinstance(value, dict) else value for key, value in told.items()}
     reviewer = input_id.rpartition("#")[0]
-    path, line = _first_text(fields, _PATHS), _first_text(fields, _LINES)
+    path, line = first_text(fields, _PATHS), first_text(fields, _LINES)
     start = int(line) if _LINE_NUMBER.fullmatch(line) else None
     return Draft(
         input_id=input_id,
         reviewer=reviewer,
-        title=headline(text if isinstance(raw, str) else _first_text(fields, _TITLES)),
-        severity=severity_of_text(_first_text(fields, _SEVERITIES)) or Severity.HIGH,
+        title=headline(first_text(fields, _TITLES)),
+        severity=severity_of_text(first_text(fields, _SEVERITIES)) or Severity.HIGH,
         confidence=Confidence(value=_REPORTED, scale="anchor" if format in WRITTEN_FORMATS else "tool"),
         category=default_category(reviewer),
-        impact=text,
+        impact=raw if isinstance(raw, str) else json.dumps(raw, ensure_ascii=False, default=str),
         system_breaking=any(fields.get(name) is True for name in ("x_system_breaking", "system_breaking")),
         locations=(Location(path=path, start=start),) if path else (),
         unreadable=reason,
     )
 
 
-def _first_text(fields: Mapping[Any, Any], names: tuple[str, ...]) -> str:
-    """Return the first of some fields that is a text or a number, as a text; `{"text": ...}` counts as its text."""
-    for name in names:
-        value = fields.get(name)
-        value = value.get("text") if isinstance(value, dict) else value
-        if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
-            return str(value).strip()
-    return ""
+def text_of(value: Any) -> str:
+    """Return a text or number as a text; nothing for what is blank or anything else."""
+    text = str(value) if type(value) in (str, int, float) else ""
+    return text if text.strip() else ""
+
+
+def first_text(item: Mapping[str, Any], names: Iterable[str]) -> str:
+    """Return the first of some fields that is a text or a number."""
+    texts = (text_of(item.get(name)) for name in names)
+    return next(filter(None, texts), "")
 
 
 def explain_error(error: ValueError) -> str:
-    """What is wrong with a file or an item: every faulty field of it, on one line."""
+    """Return what is wrong with a file or an item: every faulty field of it, on one line."""
     if not isinstance(error, ValidationError):
         return str(error)
     faults = []
@@ -231,32 +235,31 @@ def tool_finding(
 
 
 def unread_keys(format: str, item: Mapping[str, Any], read: Container[str]) -> dict[str, Any]:
-    """What an item says beyond the keys that are read, to be kept with its finding."""
+    """Return what an item says beyond the keys that are read, to be kept with its finding."""
     return {format: limit_nesting({key: item[key] for key in item if key not in read}, "it")}
 
 
 def check_lines(start: int, end: int, end_column: int = 0) -> tuple[int | None, int | None]:
-    """The first and last line of a range, where 0 means not given. One that ends at column 1 excludes its last line."""
+    """Return the first and last line of a range; 0 means not given. An end at column 1 excludes its line."""
     if start < end and end_column == 1:
         end -= 1
     if 0 < end < start:
         raise ItemError(f"it ends on line {end}, before it starts on line {start}")
-    return start or None, (end or None) if start else None
+    return (start, end or None) if start else (None, None)
 
 
 def by_number(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings in the order of their numbers."""
+    """Return the findings in the order of their numbers."""
     return sorted(findings, key=lambda finding: (finding.number, finding.id))
 
 
 def line_number(finding: Finding, ledger: Ledger) -> int:
     """Return the number of the line of work that a finding is part of."""
-    head = ledger.findings.get(finding.line)
-    return head.number if head else finding.number
+    return ledger.findings.get(finding.line, finding).number
 
 
 def kept_keys(finding: Finding, format: str) -> Mapping[str, Any]:
-    """What a finding keeps of the item it was read from in a format."""
+    """Return what a finding keeps of the item it was read from in a format."""
     kept = finding.ext.get(format)
     return kept if isinstance(kept, dict) else {}
 
@@ -268,49 +271,49 @@ def rule_id(finding: Finding) -> str:
 
 
 def headline(text: str) -> str:
-    """The first line of a text that is not blank, shortened to the length of a title."""
-    return excerpt(next((line.strip() for line in text.splitlines() if line.strip()), ""), 200)
+    """Return the first line of a text that is not blank, shortened to the length of a title."""
+    return excerpt(next(iter(text.strip().splitlines()), "").strip(), 200)
 
 
 def excerpt(text: str, limit: int = 2000) -> str:
-    """The beginning of a text."""
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    """Return the beginning of a text."""
+    return truncate_length(text, limit)
 
 
 def replacement_text(text: str) -> str:
-    """A tool's fix in words."""
+    """Return a tool's fix in words."""
     return excerpt(f"Replace with: {text}" if text else "Remove it.", 400)
 
 
 def relative_path(path: str, root: str = "") -> str:
-    """A path below `root` without it, any other path in its shortest form. Paths elsewhere are refused on ingest."""
+    """Return a path below `root` without it, any other path in its shortest form. What lies elsewhere is refused later."""
     if not path:
         return ""
     plain, base = _with_slashes(path), _with_slashes(root).rstrip("/")
     if base and plain.startswith(f"{base}/"):
-        plain = plain[len(base) + 1 :].lstrip("/") or "."
+        plain = plain[len(base) + 1 :].lstrip("/")
     return normpath(plain)
 
 
 def strip_root(path: str, root: str) -> str:
-    """A path below `root` without it, any other path as it is."""
+    """Return a path below `root` without it, any other path as it is."""
     return path.removeprefix(root.rstrip("/") + "/") if root else path
 
 
 def is_absolute(path: str) -> bool:
-    """Whether a path is absolute, on Unix or on Windows."""
+    """Return whether a path is absolute, on Unix or on Windows."""
     return path.startswith("/") or bool(_WINDOWS_DRIVE.match(path))
 
 
 def path_from_uri(uri: str) -> str:
-    """The path in a `file:` URI or a relative reference; any other URI unquoted."""
+    """Return the path in a `file:` URI or a relative reference; any other URI unquoted."""
     match = _FILE_URI.fullmatch(uri)
     if match is None:
         return unquote(uri)
-    path, host = unquote(match["path"]), match["host"] or ""
+    path, host = unquote(match["path"]), match["host"]
     if _WINDOWS_DRIVE.match(path[1:]):
         return path[1:]
-    return path if host in ("", "localhost") else f"//{host}{path}"
+    return path if host in (None, "", "localhost") else f"//{host}{path}"
 
 
 def _with_slashes(path: str) -> str:

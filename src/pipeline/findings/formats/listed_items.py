@@ -9,9 +9,7 @@ from typing import Any
 
 from pipeline.findings.formats.review_item import KEYS, is_item, with_known_keys
 
-_ENTRY = re.compile(r"(?P<indent>\s*)-\s+(?P<rest>\w[\w -]{0,40}:(?:\s.*)?)$")
-_FIELD = re.compile(r"(?P<key>\w[\w -]{0,40}):(?:\s+(?P<value>.*))?$")
-_BLOCK = re.compile(r"[|>][+-]?")
+_FIELD = re.compile(r"\s*(?P<dash>-\s+)?(?P<key>\w[\w -]{0,40}):(?P<value>(?:\s.*)?)")
 _DIVIDER = re.compile(r"\s*\|?(?:\s*:?-{2,}:?\s*\|)+\s*(?::?-{2,}:?\s*)?")
 _CELL = re.compile(r"(?<!\\)\|")
 
@@ -39,44 +37,18 @@ def _cells(line: str) -> list[str]:
 
 
 def _yaml_items(lines: list[str]) -> Iterator[dict[str, Any]]:
-    """Return the mappings of block lists: `- key: value` and what is indented below it."""
+    """Yield the entries of lists: `- key: value`, and the keys and texts on the lines below it."""
     item: dict[str, Any] = {}
-    indent, key = -1, ""
+    key = ""
     for line in lines:
-        text = line.strip()
-        entry = _ENTRY.fullmatch(line)
-        depth = len(line) - len(line.lstrip())
-        if entry and (indent < 0 or depth <= indent):
-            yield with_known_keys(item, KEYS)
-            item, indent, key = {}, depth, ""
-            text = entry["rest"]
-        elif indent < 0 or not text:
+        field = _FIELD.fullmatch(line)
+        if field is None:
+            if key and line[:1].isspace():
+                item[key] = f"{item[key]} {line.strip(' -')}".strip()
             continue
-        elif depth <= indent:
+        if field["dash"]:
             yield with_known_keys(item, KEYS)
-            item, indent = {}, -1
-            continue
-        field = _FIELD.fullmatch(text)
-        if field and not text.startswith("- "):
-            key = field["key"]
-            item[key] = _scalar(field["value"] or "")
-        elif key:
-            item[key] = _continued(item[key], text)
+            item = {}
+        key = field["key"]
+        item[key] = field["value"].strip(" |>\"'")
     yield with_known_keys(item, KEYS)
-
-
-def _scalar(value: str) -> Any:
-    """Return a value without its quotation marks; nothing yet for one that stands on the lines below."""
-    value = value.strip()
-    if _BLOCK.fullmatch(value) or value in ("null", "~"):
-        return ""
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
-        return value[1:-1]
-    return {"true": True, "false": False}.get(value.lower(), value)
-
-
-def _continued(value: Any, text: str) -> Any:
-    """Return a value with one more line of it: an entry of its list, or more of its text."""
-    if text.startswith("- "):
-        return [*(value if isinstance(value, list) else []), _scalar(text[2:])]
-    return " ".join(filter(None, (str(value), text)))

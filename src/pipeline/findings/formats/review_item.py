@@ -1,14 +1,13 @@
 """One finding of a review agent, read leniently: what had to be guessed is noted on the draft."""
 
-import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pipeline.findings.fingerprints import QUOTE
 from pipeline.findings.formats import strict_json
-from pipeline.findings.formats.items import ItemError
+from pipeline.findings.formats.items import ItemError, first_text, text_of, unread_keys
 from pipeline.findings.model import AutofixClass, Category, Confidence, Draft, Evidence, Location, Owner, Severity
 from pipeline.findings.scales import (
     P_LEVEL,
@@ -21,43 +20,39 @@ from pipeline.findings.scales import (
 )
 
 FORMAT = "review"
-MAX_TITLE = 100  # characters
 MAX_TITLE_WORDS = 10  # more are noted
 TITLES = ("title", "summary", "issue", "problem", "headline", "name", "message")
 _IMPACTS = ("why_it_matters", "impact", "description", "details", "explanation", "reasoning", "rationale", "body")
 _FIXES = ("suggested_fix", "fix", "suggestion", "remediation", "proposed_fix")
 _PATHS = ("file", "path", "file_path", "filepath", "filename", "location")
-_PLACES = ("locations", "files", "paths")  # only the first is the finding's; all are kept
-_STARTS = ("line", "start_line", "startLine", "lines", "line_number", "lineRange", "line_range")
-_ENDS = ("end_line", "endLine")
-_BLOCKS = re.compile(r"\W*(?:P0|critical|blocker|blocking)\W*[\]:)–—-]", re.IGNORECASE)  # before a title
-_MAX_SEVERITY = 100  # characters of one that cannot be read
+_PLACES = (*_PATHS, "locations", "files", "paths")  # of a list only the first is the finding's; all are kept
+_STARTS = ("line", "start_line", "lines", "line_number", "line_range")
 _SEVERITIES = ("severity", "priority", "level", "cvss", "cvss_score")  # the first that is given
 _CATEGORIES = ("category", "type", "kind")  # the first that is known
+_BREAKING = ("system_breaking", "x_system_breaking")  # the second is that of verdict files
 _QUOTES = ("quote", "code", "snippet", "text", "line_content")
 KEYS = frozenset(
-    {*TITLES, *_IMPACTS, *_FIXES, *_PATHS, *_STARTS, *_ENDS, "severity", "confidence", "evidence", "autofix_class"}
+    {*TITLES, *_IMPACTS, *_FIXES, *_PATHS, *_STARTS, "end_line", "severity", "confidence", "evidence", "autofix_class"}
     | {"owner", "requires_verification", "pre_existing", "category", "symbol", "reproduction", "min_fix_scope"}
-    | {"regression_tests", "plain_title", "recommendation", "system_breaking", "why_it_works", "reviewer"}
-    | {"x_title", "x_severity", "x_system_breaking", "x_line_absent", "x_evidence_absent"}
+    | {"regression_tests", "plain_title", "recommendation", "why_it_works", "reviewer", *_BREAKING}
 )
 _CONFIDENCE_WORDS = {"certain": 100, "very high": 100, "high": 75, "medium": 50, "moderate": 50, "low": 25, "none": 0}
-_FLAGS = {"true": True, "yes": True, "false": False, "no": False}
 _ACTIONS = ("apply", "defer", "skip", "acknowledge")
-_SHORT_SCALE = 10  # confidence from 2 to this may be on any scale
-_UNSTATED = 75  # the confidence of a finding whose reviewer gives none: it is not filtered for that
+_UNSTATED = 75  # the confidence of a finding whose reviewer gives none that is understood: it is not filtered for that
+_SHOWN = 100  # characters of a value that cannot be read
 _MAX_PARTS = 32  # of a path of another machine, from its end
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_OF_TEN = re.compile(r"(\d{1,3}(?:\.\d+)?)\s*(?:/|out of)\s*([1-9]\d{0,2})")
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*%?")
+_BLOCKS = re.compile(r"\W*(?:P0|critical|blocker|blocking)\W*[\]:)–—-]", re.IGNORECASE)  # before a title
 _WORD_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\s-]+")
-_LINES = re.compile(r"[~≈]?[Ll]?(?:ines?\s*)?(\d{1,9})(?:\s*(?:-|–|—|:|,|to)\s*[Ll]?(\d{1,9}))?")
+_LINES = re.compile(r"\W*(?:l(?:ines?)?\s*)?(\d{1,9})(?:\D{1,4}(\d{1,9}))*\W*")  # its first number, and its last
 _PATH_AND_LINES = re.compile(
-    r"(?P<path>.*?[^:\s,(#])(?::|#L|[\s,(]{1,3}lines?\s)(?P<start>\d{1,9})"
-    r"(?:\s?(?:-|–|to)\s?L?(?P<end>\d{1,9}))?(?::\d{1,9})?\)?(?:\s\([^()]*\))?"
+    r"(?P<path>.*?[^:\s,(#])(?::|#L|[\s,(]{1,3}lines?\s)(?P<lines>\d{1,9}(?:\s?(?:-|–|to)\s?L?\d{1,9})?)"
+    r"(?::\d{1,9})?\)?(?:\s\([^()]*\))?"
 )
 _LINK = re.compile(r"\[[^\]\n]{0,300}\]\(([^)\s]{1,500})\)")
 _EVIDENCE = re.compile(
-    r"`?(?P<path>(?=[^\s:`./]*[./])[^\s:`]+):(?P<start>\d{1,9})(?:-(?P<end>\d{1,9}))?`?(?:\s+(?:--|—|–)\s+(?P<code>.*))?",
+    r"`?(?P<path>(?=[^\s:`./]*[./])[^\s:`]+):(?P<start>[1-9]\d{0,8})(?:-(?P<end>\d{1,9}))?`?"
+    r"(?:\s+(?:--|—|–)\s+(?P<code>.*))?",
     re.DOTALL,
 )
 
@@ -69,26 +64,26 @@ def read_item(value: Any, input_id: str, reviewer: str, root: str = "", note: st
     """
     if not isinstance(value, dict):
         raise ItemError("it should be an object")
-    item, notes = with_known_keys(value, KEYS), [note] if note else []
+    item, notes = with_known_keys(value, KEYS), list(filter(None, [note]))
     impact = first_text(item, _IMPACTS)
-    title = _title(item, impact, notes)
-    location = _location(item, root, notes)
+    title = first_text(item, TITLES) or impact.strip().partition("\n")[0].strip()
+    locations = tuple(_locations(item, root, notes))
     evidence = tuple(_evidence(item.get("evidence"), root))
     if not title:
         raise ItemError("`title` is missing")
-    if not (location or impact or evidence):
+    if not (locations or impact or evidence):
         raise ItemError("it has neither a place nor a reason: `file` or `why_it_matters` is missing")
+    if len(title.split()) > MAX_TITLE_WORDS:
+        notes.append(f"its title has more than {MAX_TITLE_WORDS} words")
 
     action = word_of(item.get("recommendation"))
-    advised = "" if action in _ACTIONS else text_of(item.get("recommendation"))
-    fix = first_text(item, _FIXES) or advised
+    fix = first_text(item, _FIXES if action in _ACTIONS else (*_FIXES, "recommendation"))
     severity, severity_text = _severity(item, notes)
     autofix_class, owner = default_autofix(fix, severity)
     autofix_class = _choice(item, "autofix_class", AutofixClass, autofix_class, notes)
-    if severity is Severity.LOW and autofix_class is AutofixClass.ADVISORY and item.get("x_severity") != "low":
-        severity = Severity.INFO
     owner = _choice(item, "owner", Owner, owner, notes)
-    extra = {key: kept for key, kept in item.items() if key not in KEYS}
+    if severity is Severity.LOW and autofix_class is AutofixClass.ADVISORY:
+        severity = Severity.INFO
     return Draft(
         input_id=input_id,
         reviewer=reviewer,
@@ -102,39 +97,40 @@ def read_item(value: Any, input_id: str, reviewer: str, root: str = "", note: st
         plain_title=text_of(item.get("plain_title")),
         reproduction=text_of(item.get("reproduction")) or None,
         min_fix_scope=text_of(item.get("min_fix_scope")) or None,
-        regression_tests=sentences([item.get("regression_tests")]),
+        regression_tests=sentences(item.get("regression_tests")),
         why_it_works=text_of(item.get("why_it_works")),
         autofix_class=autofix_class,
         owner=owner,
         requires_verification=_flag(item, "requires_verification", notes),
         pre_existing=_flag(item, "pre_existing", notes),
-        system_breaking=_flag(item, "system_breaking", notes) or _flag(item, "x_system_breaking", notes),
-        locations=(location,) if location else (),
-        evidence=() if item.get("x_evidence_absent") is True else evidence,
+        system_breaking=any(_flag(item, name, notes) for name in _BREAKING),
+        locations=locations,
+        evidence=evidence,
         action=action if action in _ACTIONS else _implied_action(autofix_class, owner, fix),
         notes=tuple(notes),
-        ext={FORMAT: extra} if extra else {},
+        ext=unread_keys(FORMAT, item, KEYS),
     )
 
 
 def is_item(value: Any) -> bool:
-    """Return whether a value looks like one finding."""
-    item = with_known_keys(value, KEYS) if isinstance(value, dict) else {}
+    """Return whether a value looks like one finding, and not like a list of them with a title."""
+    if not isinstance(value, dict) or not value.keys().isdisjoint(("findings", "issues")):
+        return False
+    item = with_known_keys(value, KEYS)
     if "severity" in item:
-        return bool(item.keys() & {"file", *TITLES})
+        return not item.keys().isdisjoint(("file", *TITLES))
     return item.keys() >= {"title", "file", "line"}
 
 
 def with_known_keys(value: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
     """Return the object with its keys as the format spells them: `Why it matters` is `why_it_matters`."""
-    keys = {key: key if key in known else _WORD_BOUNDARY.sub("_", key.strip()).lower() for key in value}
-    return {(plain if plain in known and plain not in value else key): value[key] for key, plain in keys.items()}
+    plain = {key: _WORD_BOUNDARY.sub("_", key.strip()).lower() for key in value}
+    return {(name if name in known and name not in value else key): value[key] for key, name in plain.items()}
 
 
-def text_of(value: Any) -> str:
-    """Return a text or number as a text; nothing for what is blank or anything else."""
-    text = str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
-    return text if text.strip() else ""
+def as_list(value: Any) -> list[Any]:
+    """Return a list as it is, and any other value as a list of one."""
+    return value if isinstance(value, list) else [value]
 
 
 def word_of(value: Any) -> str:
@@ -142,104 +138,54 @@ def word_of(value: Any) -> str:
     return text_of(value).strip().lower()
 
 
-def first_text(item: Mapping[str, Any], names: Iterable[str]) -> str:
-    """Return the first of some fields that is a text or a number."""
-    texts = (text_of(item.get(name)) for name in names)
-    return next(filter(None, texts), "")
-
-
-def sentences(given: Iterable[Any]) -> tuple[str, ...]:
-    """Return the texts of one or several lists; one text counts as a list, and an object as its first text."""
-    values = (value for part in given for value in (part if isinstance(part, list) else [part]))
-    texts = (_sentence(value) if isinstance(value, dict) else text_of(value) for value in values)
+def sentences(given: Any) -> tuple[str, ...]:
+    """Return the texts of a list, or one text. An object counts as all of its texts: it may say that it is a P0."""
+    values = (value.values() if isinstance(value, dict) else [value] for value in as_list(given))
+    texts = (": ".join(filter(None, map(text_of, parts))) for parts in values)
     return tuple(dict.fromkeys(filter(None, texts)))
-
-
-def _sentence(value: Mapping[str, Any]) -> str:
-    """Return an object as its first text; one that is rated critical says so."""
-    text = first_text(value, [key for key in value if key not in _SEVERITIES])
-    rated = next((word_of(value.get(name)) for name in _SEVERITIES if word_of(value.get(name))), "")
-    return f"P0: {text}" if rated and severity_of_text(rated) is Severity.CRITICAL else text
-
-
-def shorten_title(title: str) -> str:
-    """Return a title no longer than the format allows."""
-    return title if len(title) <= MAX_TITLE else title[: MAX_TITLE - 1] + "…"
-
-
-def _title(item: Mapping[str, Any], impact: str, notes: list[str]) -> str:
-    title = first_text(item, TITLES)
-    if not title and impact:
-        title = impact.strip().splitlines()[0]
-        notes.append("it has no title; its text was taken")
-    whole = text_of(item.get("x_title"))
-    if whole and shorten_title(whole) == title:
-        title = whole
-    words = len(title.split())
-    if words > MAX_TITLE_WORDS:
-        notes.append(f"its title has {words} words; use at most {MAX_TITLE_WORDS}")
-    return title
 
 
 def _severity(item: Mapping[str, Any], notes: list[str]) -> tuple[Severity, str]:
     """Return the severity, and how it was written if nobody knows what that means."""
-    name = next((name for name in _SEVERITIES if item.get(name) not in (None, "")), "")
-    word = word_of(item.get(name))
-    if not name:
-        notes.append("no severity; high was assumed")
-        return Severity.HIGH, ""
-    if not word:
-        given = strict_json.dumps(item[name]).decode().strip()[:_MAX_SEVERITY]
-        notes.append(f"its severity {given} cannot be read; high was assumed")
-        return Severity.HIGH, given
-    severity = severity_of_text(f"cvss {word}" if name.startswith("cvss") else word)
+    given = next((item[name] for name in _SEVERITIES if item.get(name) not in (None, "")), "")
+    word = word_of(given)
+    severity = severity_of_text(word)
     if severity is None:
-        notes.append(f"its severity {word!r} is unknown; high was assumed")
-        return Severity.HIGH, text_of(item[name]).strip()
+        shown = str(given).strip()[:_SHOWN]
+        notes.append(f"its severity is missing or unknown: {shown!r}; high was assumed")
+        return Severity.HIGH, shown
     if word not in ("p0", "p1", "p2", "p3"):
         notes.append(f"its severity {word!r} was read as {P_LEVEL[severity]}")
     if severity.rank > Severity.HIGH.rank and _is_said_to_block(item):
         notes.append(f"its severity is {word!r}, and it says that it blocks")
         return Severity.HIGH, f"{word}, and it says that it blocks"
-    if severity is Severity.LOW and item.get("x_severity") == "info":
-        severity = Severity.INFO
     return severity, ""
 
 
 def _is_said_to_block(item: Mapping[str, Any]) -> bool:
     """Return whether an item says that it must be fixed, by a flag or at the beginning of its title."""
-    flags = any(item.get(name) is True for name in ("blocking", "must_fix", "blocker"))
-    return flags or word_of(item.get("gate")) == "must" or bool(_BLOCKS.match(first_text(item, TITLES)))
+    flags = (item.get(name) is True for name in ("blocking", "must_fix", "blocker"))
+    return any(flags) or bool(_BLOCKS.match(first_text(item, TITLES)))
 
 
 def _confidence(item: Mapping[str, Any], notes: list[str]) -> Confidence:
     """Return the step at or below what a reviewer gave."""
     given = item.get("confidence")
-    text = word_of(given)
-    percent = _percent(text)
-    if not 0 <= percent <= 100:  # also if it is not a number
-        notes.append(f"{f'its confidence {text!r} is unknown' if text else 'no confidence'}; {_UNSTATED} was assumed")
-        return confidence_from_anchor(_UNSTATED)
-    anchor = confidence_to_anchor(Confidence(value=int(percent)))
-    if isinstance(given, bool) or given != anchor:
-        notes.append(f"its confidence {text!r} was read as {anchor}")
+    anchor = confidence_to_anchor(Confidence(value=_percent(word_of(given))))
+    if given != anchor:
+        notes.append(f"its confidence {str(given)[:_SHOWN]!r} was read as {anchor}")
     return confidence_from_anchor(anchor)
 
 
-def _percent(text: str) -> float:
-    """Return a word, a share such as 8/10, a percentage or a fraction as a percentage; NaN for anything else."""
-    if text in _CONFIDENCE_WORDS:
-        return _CONFIDENCE_WORDS[text]
-    share = _OF_TEN.fullmatch(text)
-    if share:
-        return 100 * float(share[1]) / float(share[2])
-    digits = text.removesuffix("%").strip()
-    if not _NUMBER.fullmatch(digits):
-        return math.nan
-    number = float(digits)
-    if number <= 1:
-        return number * 100
-    return math.nan if number <= _SHORT_SCALE and "%" not in text else number
+def _percent(text: str) -> int:
+    """Return a word, a fraction or a percentage as a percentage. Anything from 2 to 10 may be on any scale."""
+    number = _NUMBER.fullmatch(text)
+    if number is None:
+        return _CONFIDENCE_WORDS.get(text, _UNSTATED)
+    value = float(number[1])
+    if value <= 1:
+        return int(100 * value)
+    return int(value) if 10 < value <= 100 else _UNSTATED
 
 
 def _category(item: Mapping[str, Any], reviewer: str, notes: list[str]) -> Category:
@@ -258,17 +204,16 @@ def _choice(item: Mapping[str, Any], name: str, kind: Any, default: Any, notes: 
     word = word_of(item.get(name))
     if word in set(kind):
         return kind(word)
-    said = f"its {name} {word!r} is unknown" if word else f"no {name}"
-    notes.append(f"{said}; {default} was assumed")
+    notes.append(f"its {name} is missing or unknown: {word!r}; {default} was assumed")
     return default
 
 
 def _flag(item: Mapping[str, Any], name: str, notes: list[str]) -> bool:
-    value = item.get(name, False)
-    if isinstance(value, bool) or value is None:
+    value = item.get(name)
+    if value in (None, True, False):
         return bool(value)
-    known = bool(_FLAGS.get(str(value).strip().lower()))
-    notes.append(f"its {name} {str(value)[:40]!r} was read as {str(known).lower()}")
+    known = word_of(value) in ("true", "yes")
+    notes.append(f"its {name} {str(value)[:_SHOWN]!r} was read as {str(known).lower()}")
     return known
 
 
@@ -284,89 +229,61 @@ def _implied_action(autofix_class: AutofixClass, owner: Owner, fix: str) -> str:
 # --- places ----------------------------------------------------------------------------------------------------------
 
 
-class _Span(NamedTuple):
-    """The lines that a text names; 0 for one that it does not."""
-
-    start: int = 0
-    end: int = 0
-
-
-def _location(given: Mapping[str, Any], root: str, notes: list[str]) -> Location | None:
-    """Return the place of a finding: its file, with the lines that it or the file's own text gives."""
-    item, nested_path = _with_nested_place(given)
-    path = _LINK.sub(r"\1", first_text(item, _PATHS) or nested_path).replace("`", "").strip()
+def _locations(given: Mapping[str, Any], root: str, notes: list[str]) -> Iterator[Location]:
+    """Yield the place of a finding: its file, with the lines that it or the file's own text gives."""
+    item = _with_place(given)
+    said = first_text(item, _PATHS)
+    path, lines = _LINK.sub(r"\1", said).replace("`", "").strip(), ""
     if not path:
-        return None
-    lines = _lines(item, notes)
-    named = _PATH_AND_LINES.fullmatch(path)
-    if named and not _is_file(root, path):
-        path = named["path"]
-        lines = _Span(lines.start or int(named["start"]), lines.end or int(named["end"] or 0))
-        notes.append("its line was taken from its file")
+        return
+    if named := _PATH_AND_LINES.fullmatch(path):
+        path, lines = named["path"], named["lines"]
     placed = repository_path(path, root)
-    if placed != path:
-        notes.append(f"its file {path[:200]!r} was read as {placed!r}")
+    if placed != said:
+        notes.append(f"its file {said[:_SHOWN]!r} was read as {placed[:_SHOWN]!r}")
     if root and placed.startswith("/"):
-        raise ItemError(f"its file {path[:200]!r} is not in the repository")
-    start = None if item.get("x_line_absent") is True else lines.start or None
-    end = lines.end if start and lines.end >= start else None
-    return Location(path=placed, start=start, end=end, symbol=text_of(item.get("symbol")))
+        raise ItemError(f"its file {said[:_SHOWN]!r} is not in the repository")
+    start, end = _lines(item, lines, notes)
+    yield Location(path=placed, start=start, end=end, symbol=text_of(item.get("symbol")))
 
 
-def _with_nested_place(item: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-    """Return the item with what it says of its place in an inner object, and a path from an inner list."""
-    values = (item.get(name) for name in (*_PATHS, *_PLACES))
-    nested = next((value for value in values if value and not text_of(value)), None)
-    if isinstance(nested, list):
-        nested = nested[0]
-    if not isinstance(nested, dict):
-        return item, text_of(nested)
-    inner = with_known_keys(nested, KEYS)
-    stated = {name: value for name, value in item.items() if value not in (None, "")}
-    return {**item, **inner, **stated}, first_text(inner, _PATHS)
+def _with_place(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the item with what it says of its place in an inner object, or in a list of files."""
+    for name in _PLACES:
+        place = next(iter(as_list(item.get(name))), None)
+        if isinstance(place, dict):
+            return {**item, **with_known_keys(place, KEYS)}
+        if text_of(place):
+            return {**item, "file": place}
+    return item
 
 
-def _lines(item: Mapping[str, Any], notes: list[str]) -> _Span:
-    """Return the lines of an item; an end of its own beats the end of a range."""
-    ends = (word_of(item.get(name)) for name in _ENDS)
-    end = next((int(text) for text in ends if text.isascii() and text.isdecimal() and len(text) < 10), 0)
-    given = next((item[name] for name in _STARTS if item.get(name) not in (None, "")), None)
-    text = _line_text(given)
+def _lines(item: Mapping[str, Any], of_path: str, notes: list[str]) -> tuple[int | None, int | None]:
+    """Return the first and the last line of an item: 36, "L36", "36-38" and [36, 38] are lines."""
+    given = next((item[name] for name in _STARTS if item.get(name)), of_path)
+    text = "-".join(filter(None, map(word_of, (*as_list(given), item.get("end_line")))))
     lines = _LINES.fullmatch(text)
-    if lines is None or not int(lines[1]):
-        if text:
-            notes.append(f"its line {text[:40]!r} is not a line")
-        return _Span(0, end)
-    span = _Span(int(lines[1]), end or int(lines[2] or 0))
+    start = int(lines[1]) if lines else 0
+    end = int(lines[2] or 0) if lines else 0
     if not strict_json.is_int(given):
-        notes.append(f"its line {text!r} was read as {span.start}{f' to {span.end}' if span.end else ''}")
-    return span
-
-
-def _line_text(given: Any) -> str:
-    """Return a line as a text: 36, 36.0, [36, 38] and "L36" are lines."""
-    if isinstance(given, list):
-        return "-".join(map(text_of, given[:2]))
-    if isinstance(given, float) and given.is_integer():
-        return f"{given:.0f}"
-    return word_of(given)
+        notes.append(f"its line {text[:_SHOWN]!r} was read as {start or 'none'}{f' to {end}' if end else ''}")
+    return start or None, end if end >= start > 0 else None
 
 
 def repository_path(path: str, root: str) -> str:
-    """Return a path as an agent gives it from the root of the repository: not absolute, not from a diff."""
+    """Return a path as an agent gives it from the root of the repository: not absolute, not from a diff.
+
+    Of `/workspace/src/a.py`, on another machine, and of `b/src/a.py`, in a diff, it is what is a file here.
+    """
     if not root:
         return path
-    base = root.rstrip("/")
-    for prefix in (f"{base}/", f"{Path(base).resolve()}/"):
-        if path.startswith(prefix):
-            return path.removeprefix(prefix)
-    if path.startswith("/") and ".." not in path:  # of another machine, such as a container
-        parts = path.split("/")[-_MAX_PARTS:]
-        ends = ("/".join(parts[at:]) for at in range(len(parts)))
-        return next((end for end in ends if not end.startswith("/") and _is_file(base, end)), path)
-    if path.startswith(("a/", "b/")) and not _is_file(base, path) and _is_file(base, path[2:]):
-        return path[2:]
-    return path
+    path = path.removeprefix(f"{root.rstrip('/')}/").removeprefix(f"{Path(root).resolve()}/")
+    if not path.startswith(("/", "a/", "b/")) or ".." in path:
+        return path
+    parts = path.split("/")[-_MAX_PARTS:]
+    starts = range(1, len(parts)) if path.startswith("/") else (0, 1)
+    ends = ("/".join(parts[at:]) for at in starts)
+    return next((end for end in ends if _is_file(root, end)), path)
 
 
 def _is_file(root: str, path: str) -> bool:
@@ -378,31 +295,25 @@ def _is_file(root: str, path: str) -> bool:
 
 
 def _evidence(given: Any, root: str) -> Iterator[Evidence]:
-    """Return evidence from a list of texts or objects, or from one of them."""
-    for one in given if isinstance(given, list) else [given]:
-        if isinstance(one, dict):
-            yield from _evidence_of_object(one, root)
-        elif text_of(one):
-            yield parse_evidence(text_of(one), root)
+    """Yield evidence from a list of texts or objects, or from one of them."""
+    for value in as_list(given):
+        text = _evidence_of_object(value) if isinstance(value, dict) else text_of(value)
+        if text:
+            yield parse_evidence(text, root)
 
 
-def _evidence_of_object(item: Mapping[str, Any], root: str) -> Iterator[Evidence]:
-    place, quote = _location(item, root, []), first_text(item, _QUOTES)
-    if place:
-        yield Evidence(path=place.path, start=place.start, end=place.end, quote=quote[:QUOTE], raw=quote)
-    elif quote:
-        yield Evidence(quote=quote[:QUOTE], raw=quote)
+def _evidence_of_object(given: Mapping[str, Any]) -> str:
+    """Return an object with a file, a line and a quotation as the text that the format asks for."""
+    item = with_known_keys(given, KEYS)
+    place = ":".join(filter(None, (first_text(item, _PATHS), first_text(item, _STARTS))))
+    return " -- ".join(filter(None, (place, first_text(item, _QUOTES))))
 
 
 def parse_evidence(raw: str, root: str = "") -> Evidence:
     """Return what `path:line -- code` points to; any other text stays a text."""
     match = _EVIDENCE.fullmatch(raw.strip())
-    if match is None:
+    if match is None or int(match["end"] or match["start"]) < int(match["start"]):
         return Evidence(raw=raw)
-    start, end = int(match["start"]) or None, int(match["end"] or 0) or None
-    if start is None or (end is not None and end < start):
-        return Evidence(raw=raw)
-    code = (match["code"] or "").strip()
-    if len(code) > 2 and code[0] == code[-1] == "`" and "`" not in code[1:-1]:
-        code = code[1:-1]
-    return Evidence(path=repository_path(match["path"], root), start=start, end=end, quote=code[:QUOTE], raw=raw)
+    code = (match["code"] or "").strip().strip("`")[:QUOTE]
+    end = int(match["end"]) if match["end"] else None
+    return Evidence(path=repository_path(match["path"], root), start=int(match["start"]), end=end, quote=code, raw=raw)

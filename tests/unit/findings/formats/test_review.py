@@ -272,37 +272,36 @@ def test_evidence_that_names_lines_is_parsed_and_kept_as_it_was(raw: str, parsed
 
 
 def test_advisory_items_of_the_lowest_level_are_information() -> None:
-    """C-07: the lowest level with the class `advisory` is for information, unless it says otherwise."""
+    """C-07: the lowest level with the class `advisory` is for information."""
     advisory = {**ITEM, "severity": "P3", "autofix_class": "advisory"}
     assert only(returned(advisory)).severity is Severity.INFO
-    assert only(returned({**advisory, "x_severity": "low"})).severity is Severity.LOW
     assert only(returned({**ITEM, "severity": "P3"})).severity is Severity.LOW
-    assert only(returned({**ITEM, "severity": "P1", "x_severity": "info"})).severity is Severity.HIGH
 
 
 @given(ledgers(3))
 @settings(max_examples=40, deadline=None)
 def test_every_finding_round_trips_as_a_valid_artifact(found: list[Finding]) -> None:
-    """003-18, C-12, C-13: any finding can be told in this format, and comes back as it was."""
+    """003-18, C-12, C-13: any finding can be told in this format, and comes back as far as it has words for it."""
     document = written(*found)
     SCHEMA.validate(document)
     result = decoded(document)
     assert (result.reviewer, unreadable(result)) == ("awf", [])
     for finding, raw in zip(found, readable(result), strict=True):
-        for name in ("title", "severity", "autofix_class", "owner", "pre_existing", "category"):
+        assert finding.title.startswith(raw.title.removesuffix("…"))
+        assert min(raw.severity.rank, Severity.LOW.rank) == min(finding.severity.rank, Severity.LOW.rank)
+        for name in ("autofix_class", "owner", "pre_existing", "category"):
             assert getattr(raw, name) == getattr(finding, name), name
         for name in ("impact", "fix"):  # blank is as good as absent
             assert (getattr(raw, name) or "").strip() == (getattr(finding, name) or "").strip(), name
         assert raw.system_breaking == finding.system_breaking
-        assert [item.raw for item in raw.evidence] == [review.format_evidence(item) for item in finding.evidence]
+        told = [review.format_evidence(item) for item in finding.evidence]
+        assert [item.raw for item in raw.evidence][: len(told)] == told
 
 
-def test_a_long_title_is_truncated_and_round_trips() -> None:
+def test_a_long_title_is_truncated() -> None:
     """C-13: the view has its limit; the finding keeps its title."""
-    finding = whole_finding(title="y" * 130)
-    (item,) = written(finding)["findings"]
+    (item,) = written(whole_finding(title="y" * 130))["findings"]
     assert item["title"] == "y" * 99 + "…"
-    assert only(returned(item)).title == "y" * 130
 
 
 def test_unknown_keys_of_an_item_round_trip() -> None:
@@ -350,7 +349,6 @@ LATER = json.dumps({**ITEM, "title": "Another"})
         (f'{{"issues": [{LATER}]}}', 1),
         (f"[{GOOD}, {GOOD.replace('Path', 'Other')}]", 2),
         (f"{GOOD}\n\nAnd on second thought:\n\n{json.dumps(returned(json.loads(LATER)))}", 2),
-        ("```json\n[]\n```", 0),
         ('{"findings": []}', 0),
         (GOOD.replace('"security"', "'security'").replace("}]", "},]").replace("[{", "[ // the worst first\n{"), 1),
         (GOOD.replace('"title":', "title:"), 1),
@@ -376,7 +374,8 @@ def test_a_truncated_review_after_a_complete_one_is_malformed() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "no findings", "{", '{"reviewer" is missing', '{"a": {"b": 1}}', "[STATUS: fail]"]
+    "text",
+    ["", "no findings", "{", "[]", '{"issues": []}', '{"reviewer" is missing', '{"a": {"b": 1}}', "[STATUS: fail]"],
 )
 def test_a_text_without_a_review_has_none(text: str) -> None:
     """Plain words stay plain words."""
@@ -393,12 +392,14 @@ def test_a_text_without_a_review_has_none(text: str) -> None:
         ({"number": 3, "ruling": "perhaps"}, Said(3, "not_fixed")),
         ({"number": 3}, Said(3, "not_fixed")),
         ({"number": 3, "status": "Resolved"}, Said(3, "fixed")),
-        ({"number": 3, "fixed": True}, Said(3, "fixed")),
+        ({"number": 3, "fixed": True}, Said(3, "not_fixed")),
         ({"number": 3, "fixed": False}, Said(3, "not_fixed")),
         ({"number": 3, "ruling": "upheld", "why": "as before"}, Said(3, "upheld", "as before")),
         ({"number": 3, "ruling": "false positive", "note": "n"}, Said(3, "withdrawn", "n")),
         ({"number": 3, "ruling": "lowered", "severity": "P2"}, Said(3, "lowered", "", Severity.MEDIUM)),
-        ("#3: fixed", Said(3, "fixed")),
+        ({"ruling": "still there"}, Said(0, "not_fixed")),
+        ({"3": "fixed"}, Said(0, "not_fixed")),
+        ("#3: fixed", None),
         ({"number": "six", "ruling": "fixed"}, None),
         ({"ruling": "fixed"}, None),
         ("fixed", None),
@@ -411,21 +412,18 @@ def test_rulings_come_with_a_review(given: Any, ruling: Said | None) -> None:
     assert decoded(returned(rulings=given)).rulings == expected
 
 
-def test_rulings_may_be_an_object_by_number() -> None:
-    """Each key is a number, and its value a word or an object."""
-    assert decoded(returned(rulings={"3": "fixed", "#4": {"ruling": "not fixed"}})).rulings == (
-        Said(3, "fixed"),
-        Said(4, "not_fixed"),
-    )
-    assert decoded(returned(rulings="none")).rulings == ()
-
-
 def test_a_verdict_and_patterns_come_with_a_review() -> None:
     """0-34: a reviewer may judge the whole change, and name what was done well."""
     pattern = {"name": "One door", "location": "a.py", "rationale": "r", "destination": "docs"}
-    for said in ({"verdict": "block", "argument": "no"}, {"verdict": {"verdict": "BLOCK", "argument": "no"}}):
-        report = decoded(returned(**said, patterns=[pattern, {"rationale": "unnamed"}]))
-        assert (report.verdict, report.argument, report.patterns) == ("BLOCK", "no", (pattern,))
+    report = decoded(returned(verdict="block", argument="no", patterns=[pattern, {"rationale": "unnamed"}]))
+    assert (report.verdict, report.argument, report.patterns) == ("BLOCK", "no", (pattern,))
+
+
+@pytest.mark.parametrize("said", ["REJECT", {"verdict": "BLOCK"}, ["no"], False])
+def test_a_verdict_in_other_words_is_said_beside_the_findings(said: Any) -> None:
+    """It may reject the change: the reviewer is asked for a finding, and what stays is kept as an uncertain one."""
+    report = decoded(returned(verdict=said))
+    assert (report.verdict, len(report.beside)) == ("", 1)
 
 
 def test_the_shipped_schema_allows_what_the_format_shows() -> None:
