@@ -180,10 +180,8 @@ class Review:
         numbers = zip(Severity, self.summary.values(), strict=True)
         named = ", ".join(f"{number} {severity}" for severity, number in numbers if number)
         text = f"{self.verdict} ({named})" if named else str(self.verdict)
-        claimed = len(self.claimed)
-        if claimed:
-            fixes = "1 claimed fix is" if claimed == 1 else f"{claimed} claimed fixes are"
-            text += f"; {fixes} not verified yet"
+        if self.claimed:
+            text += f"; {plural(len(self.claimed), 'claimed fix is', 'claimed fixes are')} not verified yet"
         older = sum(finding.state.is_open and not counts(finding) for finding in self.findings)
         if older:
             text += f"; {plural(older, 'open finding')} older than the change, not counted"

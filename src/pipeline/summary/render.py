@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
-from pipeline.budget import Part, fit
 from pipeline.engine.context import Context, Key, is_private
 from pipeline.engine.outcome import PREVIEW_LENGTH
 from pipeline.engine.state import State, VisitSummary
@@ -17,6 +16,7 @@ from pipeline.summary.parts import prose, quoted, section
 from pipeline.summary.report_index import StageReports
 from pipeline.summary.reports import findings_section
 from pipeline.text import fence, plural, prompt_line, prompt_path, sanitize_prompt, value_text
+from pipeline.text.budget import Part, fit
 
 SMALLEST_BUDGET = 1000
 _FINDINGS_SHARE = 0.6

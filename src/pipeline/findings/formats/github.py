@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pipeline.findings.formats import items
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, Gate, Severity
+from pipeline.text import escape_command
 
 _CONTROL = re.compile("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -31,12 +32,7 @@ def _command(finding: Finding, number: int) -> str:
         if location.start and location.end:
             properties["endLine"] = str(location.end)
     properties["title"] = f"{finding.severity}: {finding.title}"
-    escaped = {name: _escape(value).replace(":", "%3A").replace(",", "%2C") for name, value in properties.items()}
-    named = ",".join(f"{name}={value}" for name, value in escaped.items())
+    named = ",".join(f"{name}={escape_command(_CONTROL.sub(' ', value), ':,')}" for name, value in properties.items())
     fix = f"Fix: {finding.fix}" if finding.fix else ""
     body = "\n".join(filter(None, (finding.impact or finding.title, fix, f"(#{number}, {finding.reviewer})")))
-    return f"::{level} {named}::{_escape(body)}"
-
-
-def _escape(text: str) -> str:
-    return _CONTROL.sub(" ", text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return f"::{level} {named}::{escape_command(_CONTROL.sub(' ', body))}"

@@ -35,6 +35,7 @@ from pipeline.findings.model import (
     Severity,
 )
 from pipeline.findings.scales import default_autofix, default_category, severity_of_text
+from pipeline.text import truncate_length
 
 MAX_BYTES = 256 * 1024 * 1024  # of one file
 MAX_DEPTH = 64  # levels of nesting that are kept with a finding
@@ -274,7 +275,7 @@ def headline(text: str) -> str:
 
 def excerpt(text: str, limit: int = 2000) -> str:
     """The beginning of a text."""
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    return truncate_length(text, limit)
 
 
 def replacement_text(text: str) -> str:

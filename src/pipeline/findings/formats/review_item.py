@@ -19,6 +19,7 @@ from pipeline.findings.scales import (
     default_category,
     severity_of_text,
 )
+from pipeline.text import truncate_length
 
 FORMAT = "review"
 MAX_TITLE = 100  # characters
@@ -164,7 +165,7 @@ def _sentence(value: Mapping[str, Any]) -> str:
 
 def shorten_title(title: str) -> str:
     """Return a title no longer than the format allows."""
-    return title if len(title) <= MAX_TITLE else title[: MAX_TITLE - 1] + "…"
+    return truncate_length(title, MAX_TITLE)
 
 
 def _title(item: Mapping[str, Any], impact: str, notes: list[str]) -> str:
