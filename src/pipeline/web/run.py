@@ -210,7 +210,7 @@ def build_timeline(run: RunSnapshot, now: float, stage: str = "", before: int = 
 
 def visit_status(visit: VisitRecord, run: RunSnapshot) -> str:
     """How a visit ended, or the status of the run while it has not."""
-    if ended := visit.outcome or visit.error:
+    if ended := visit.result:
         return str(ended.status)
     return str(RunStatus.CANCELLED) if visit.end is AttemptEnd.CANCELLED else run.status
 
