@@ -88,7 +88,7 @@ def test_a_rule_that_raises_is_named(awf: Awf, tmp_path: Path, right: str, wrong
         ("import sys\nsys.exit()", "SystemExit"),
         (
             "from pipeline.plugins import hookimpl\n@hookimpl\ndef agent_backends():\n    return ['mine']",
-            "failed in agent_backends: TypeError: it returned 'mine', which is not a backend",
+            "failed in agent_backends: TypeError: it returned 'mine': Input should be an instance of Backend",
         ),
     ],
     ids=["an import", "a hook", "an argument", "an exit", "a backend"],

@@ -61,6 +61,11 @@ class AttemptRecord:
     seq: int | None = None  # the record of its end
     at: float | None = None  # when it ended
 
+    @property
+    def reason(self) -> str:
+        """Why it ended as it did; empty if it did not say."""
+        return self.outcome.reason if self.outcome else ""
+
 
 @dataclass(frozen=True, slots=True)
 class VisitRecord:
@@ -93,6 +98,11 @@ class VisitRecord:
     def error(self) -> Outcome | None:
         """Why the stage could not do its job; None once a later attempt has done it."""
         return self.attempts[-1].outcome if self.end is AttemptEnd.ERRORED else None
+
+    @property
+    def result(self) -> Outcome | None:
+        """What the visit ended with, done or not; None while it runs."""
+        return self.outcome or self.error
 
     @property
     def ended(self) -> float | None:
@@ -168,7 +178,7 @@ class RunHistory:
         for stage, visits in by_stage.items():
             outcomes = [attempt.outcome for visit in visits for attempt in visit.attempts if attempt.outcome]
             used = [outcome.usage for outcome in outcomes if outcome.usage]
-            last = next((end for visit in reversed(visits) if (end := visit.outcome or visit.error)), None)
+            last = next((end for visit in reversed(visits) if (end := visit.result)), None)
             totals.append(
                 StageTotals(
                     stage=stage,

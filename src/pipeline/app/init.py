@@ -31,6 +31,13 @@ _IGNORES_STORE = re.compile(r"^(?:\*\*/|/)?\.awf/?\s*$", re.MULTILINE)
 _IGNORES_FILES = re.compile(r"^/?\.awf/\*+\s*$(?!.*^!/?\.awf/self-check\s*$)", re.MULTILINE | re.DOTALL)
 _PYTHON = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "tox.ini", "pytest.ini", "noxfile.py")
 _RUNNERS = {"uv.lock": "uv", "poetry.lock": "poetry"}  # programs that run others in the project's environment
+# By the files that tell of it: the program that may come with the project, the one on PATH, and what it is asked.
+_BUILDS = (
+    (("Cargo.toml",), "", "cargo", "test"),
+    (("go.mod",), "", "go", "test ./..."),
+    (("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"), "gradlew", "gradle", "check"),
+    (("pom.xml",), "mvnw", "mvn", "--quiet verify"),
+)
 _NODE_MANAGERS = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn"}
 
 
@@ -96,23 +103,25 @@ class ProjectScanner:
             if re.search(rf"^(?:[^\t#:=\n]* )?{target}(?: [^:=\n]*)?::?(?!=)", makefile, re.MULTILINE):
                 yield f"{self._expect('make')} {target}"
                 return
-        if self._uses_pytest():
-            yield f"{self._python_program('pytest') or self._expect('pytest')} -q"
-        elif self._has("tox.ini") or "tox" in self._pyproject_tools():
-            yield self._python_program("tox") or self._expect("tox")
-        elif self._has("noxfile.py"):
-            yield self._python_program("nox") or self._expect("nox")
+        python = next((name for name, uses in self._python_runners().items() if uses), "")
+        if python:
+            program = self._python_program(python) or self._expect(python)
+            yield f"{program} -q" if python == "pytest" else program
         script = self._package().get("scripts", {})
         if isinstance(script, dict) and "no test specified" not in str(script.get("test", "no test specified")):
             yield f"{self._expect(self._node_manager())} test"
-        if self._has("Cargo.toml"):
-            yield f"{self._expect('cargo')} test"
-        if self._has("go.mod"):
-            yield f"{self._expect('go')} test ./..."
-        if self._has("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"):
-            yield f"{'./gradlew' if self._has('gradlew') else self._expect('gradle')} check"
-        elif self._has("pom.xml"):
-            yield f"{'./mvnw' if self._has('mvnw') else self._expect('mvn')} --quiet verify"
+        for files, wrapper, program, arguments in _BUILDS:
+            if self._has(*files):
+                own = f"./{wrapper}" if wrapper and self._has(wrapper) else ""
+                yield f"{own or self._expect(program)} {arguments}"
+
+    def _python_runners(self) -> dict[str, bool]:
+        """Return the programs that run Python tests, the preferred first, and whether the project uses them."""
+        return {
+            "pytest": self._uses_pytest(),
+            "tox": self._has("tox.ini") or "tox" in self._pyproject_tools(),
+            "nox": self._has("noxfile.py"),
+        }
 
     def _tools(self) -> Iterator[ReviewTool]:
         """The tools that the project configures, and those that work without configuration and are installed."""
@@ -124,15 +133,22 @@ class ProjectScanner:
             # As text: through the pipe to a converter, a cargo that cannot work would look like a clean report.
             command = "cargo clippy --quiet -- --deny warnings"
             yield ReviewTool("clippy", command, FindingsFormat.TEXT, "rustup component add clippy", command)
-        configured = [name for end in ("yml", "yaml", "toml", "json") if self._has(name := f".golangci.{end}")]
-        if (self._has("go.mod") or configured) and self._installed("golangci-lint", configured=bool(configured)):
+        if golangci := self._golangci():
+            yield golangci
+
+    def _golangci(self) -> ReviewTool | None:
+        names = [f".golangci.{end}" for end in ("yml", "yaml", "toml", "json")]
+        configured = next(filter(self._has, names), "")
+        used = self._has("go.mod") or bool(configured)
+        if not used or not self._installed("golangci-lint", configured=bool(configured)):
+            return None
+        form, module = "--show-stats=false --output.sarif.path=stdout", "golangci-lint/v2/cmd"
+        if configured and not re.search(r"""version["']?\s*[:=]\s*["']?2""", self._text(configured)):
             # Version 1 has files without a version, and another option for the format.
-            old = configured and not re.search(r"""version["']?\s*[:=]\s*["']?2""", self._text(configured[0]))
-            form = "--out-format sarif" if old else "--show-stats=false --output.sarif.path=stdout"
-            module = "golangci-lint/cmd" if old else "golangci-lint/v2/cmd"
-            install = f"go install github.com/golangci/{module}/golangci-lint@latest"
-            command = f"golangci-lint run {form}"
-            yield ReviewTool("golangci-lint", command, FindingsFormat.SARIF, install, command)
+            form, module = "--out-format sarif", "golangci-lint/cmd"
+        install = f"go install github.com/golangci/{module}/golangci-lint@latest"
+        command = f"golangci-lint run {form}"
+        return ReviewTool("golangci-lint", command, FindingsFormat.SARIF, install, command)
 
     def _python_tools(self) -> Iterator[ReviewTool]:
         tools, sarif = self._pyproject_tools(), FindingsFormat.SARIF

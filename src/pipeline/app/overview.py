@@ -24,6 +24,7 @@ from pipeline.engine.state import RunStatus, State, apply
 from pipeline.errors import AwfError
 from pipeline.findings.keys import ReviewKey
 from pipeline.language.model import HumanStage, LlmStage, ToolStage, write_duration
+from pipeline.text import format_cost, format_duration
 
 if TYPE_CHECKING:
     from pipeline.findings.lines import Line
@@ -96,6 +97,16 @@ class LimitUsage:
     allowed: float | None  # None when there is no limit
     stage: str = ""  # the one with the most visits
     not_enforced: tuple[str, ...] = ()  # the agents whose cost is unknown
+
+    def text(self, value: float) -> str:
+        """Return a value of this limit in its own unit."""
+        match self.name:
+            case "max_duration":
+                return format_duration(value)
+            case "max_cost_usd":
+                return format_cost(value)
+            case _:
+                return f"{value:g}"
 
 
 @dataclass(frozen=True)

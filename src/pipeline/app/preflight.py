@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,8 +48,9 @@ def goal_problems(name: str, entry: CatalogEntry, workflow: Workflow, goal: str)
             yield error
     if (goal or workflow.goal).strip():
         return
-    if users := [stage.id for stage in workflow.stages if _uses_goal(stage, texts)]:
-        words = f"the goal is empty, and {format_stages(users)} {'uses' if len(users) == 1 else 'use'} $goal"
+    users = [stage.id for stage in workflow.stages if _uses_goal(stage, texts)]
+    if users:
+        words = f"the goal is empty, and $goal is used by {format_stages(users)}"
         yield AwfError(words, help=f'give one: awf run {name} --goal "..."')
 
 
@@ -71,10 +73,12 @@ def project_problems(workflow: Workflow, root: Path, cwd: Path, environ: Mapping
         yield AwfError(words, help="create one: git init, git add, git commit")
     prefix = "" if cwd == root else f"{os.path.relpath(root, cwd)}/"
     project = ProjectFiles(root, prefix, environ if commit else None)
-    missing = dict[tuple[str, str], list[str]]()
+    missing = defaultdict[tuple[str, str], list[str]](list)
     for stage in workflow.stages:
-        if isinstance(stage, ToolStage) and not stage.cwd and (lack := _missing_check(stage.command, project)):
-            missing.setdefault(lack, []).append(stage.id)
+        if isinstance(stage, ToolStage) and not stage.cwd:
+            lack = _missing_check(stage.command, project)
+            if lack:
+                missing[lack].append(stage.id)
     for (words, help), stages in missing.items():
         yield AwfError(f"{format_stages(stages)} cannot run: {words}", help=help)
 
@@ -108,53 +112,55 @@ def _missing_check(command: str, project: ProjectFiles) -> tuple[str, str] | Non
     Only commands that start with `make TARGET` or the self-check, or fall back from it to make, are understood. What
     any other command needs is unknown, or made by the stages before it.
     """
-    own = SELF_CHECK in command
-    make = (_MAKE_FALLBACK if own else _MAKE_FIRST).search(command)
-    if own and project.executable(SELF_CHECK):
-        return None
     where, commit = (" in HEAD, from which the worktree is made", " and commit it") if project.environ else ("", "")
-    if make:
-        target = make["target"] or ""
-        lacking = _missing_target(target, project)
-        if not lacking:
-            return None
-        if not own:
-            example = f"printf '{target or 'all'}:\\n\\tpytest -q\\n' >> {project.prefix}Makefile"
-            return f"there is no {lacking}{where}", f"add it{commit}, such as: {example}"
-        words = f"there is neither an executable {SELF_CHECK} nor a {lacking}{where}"
-    elif _SELF_CHECK_FIRST.search(command):
-        words = f"there is no executable {SELF_CHECK}{where}"
-    else:
-        return None
     path = f"{project.prefix}{SELF_CHECK}"
-    example = f"mkdir -p {project.prefix}.awf; printf '#!/bin/sh\\nexec pytest -q\\n' > {path}; chmod +x {path}"
-    return words, f"write your check{commit}, such as: {example}"
+    write_check = f"mkdir -p {project.prefix}.awf; printf '#!/bin/sh\\nexec pytest -q\\n' > {path}; chmod +x {path}"
+    if SELF_CHECK not in command:
+        make = _MAKE_FIRST.search(command)
+        lacking = make and _missing_target(make["target"], project)
+        if not make or not lacking:
+            return None
+        example = f"printf '{make['target'] or 'all'}:\\n\\tpytest -q\\n' >> {project.prefix}Makefile"
+        return f"there is no {lacking}{where}", f"add it{commit}, such as: {example}"
+    if project.executable(SELF_CHECK):
+        return None
+    make = _MAKE_FALLBACK.search(command)
+    if make:
+        lacking = _missing_target(make["target"], project)
+        words = f"there is neither an executable {SELF_CHECK} nor a {lacking}{where}"
+        return (words, f"write your check{commit}, such as: {write_check}") if lacking else None
+    if _SELF_CHECK_FIRST.search(command):
+        return f"there is no executable {SELF_CHECK}{where}", f"write your check{commit}, such as: {write_check}"
+    return None
 
 
-def _missing_target(target: str, project: ProjectFiles) -> str:
-    """What make lacks; empty if it has the target, or if only make itself can tell."""
-    text = next((text for name in _MAKEFILES if (text := project.text(name)) is not None), None)
-    if text is None:
+def _missing_target(target: str | None, project: ProjectFiles) -> str:
+    """Return what make lacks; empty if it has the target, or if only make itself can tell."""
+    texts = (project.text(name) for name in _MAKEFILES)
+    makefile = next((text for text in texts if text is not None), None)
+    if makefile is None:
         return f'Makefile with a "{target}" target' if target else "Makefile"
-    rule = rf"^(?:[^\t#:=\n]* )?(?:{re.escape(target)}|%|\S*\$\S*)(?: [^:=\n]*)?::?(?!=)"
-    if not target or re.search(rule, text, re.MULTILINE) or _INCLUDE.search(text):
+    if not target or _INCLUDE.search(makefile):
         return ""
-    return f'"{target}" target in the Makefile'
+    rule = rf"^(?:[^\t#:=\n]* )?(?:{re.escape(target)}|%|\S*\$\S*)(?: [^:=\n]*)?::?(?!=)"
+    return "" if re.search(rule, makefile, re.MULTILINE) else f'"{target}" target in the Makefile'
 
 
 async def agent_problems(workflow: Workflow, backends: BackendSelector, doctor: Doctor) -> list[AwfError]:
     """Ask every agent and model of the workflow for one word; an error for each that does not answer."""
-    used = dict[tuple[str, ModelChoice], tuple[Backend, list[str]]]()
+    used = dict[tuple[str, ModelChoice], Backend]()
+    stages = defaultdict[tuple[str, ModelChoice], list[str]](list)
     for stage in agent_stages(workflow):
         choice = choose_model(stage, workflow.models, doctor.settings.model_choice, doctor.settings.profiles)
         backend = backends.choose(stage, choice.provider)
-        used.setdefault((backend.name, choice), (backend, []))[1].append(stage.id)
+        used[backend.name, choice] = backend
+        stages[backend.name, choice].append(stage.id)
     errors = []
-    for (name, choice), (backend, stages) in used.items():
+    for (name, choice), backend in used.items():
         call = await doctor.ask(backend, choice)
         if call.error:
             agent = f"{name} with the model {choice.model}" if choice.model else name
             cause = f"{call.error}: {call.message}" if call.message else call.error
-            words = f"{format_stages(stages)} cannot run: {agent} does not answer ({cause})"
+            words = f"{format_stages(stages[name, choice])} cannot run: {agent} does not answer ({cause})"
             errors.append(AwfError(words, help="fix the agent; awf doctor --probe asks all of them"))
     return errors

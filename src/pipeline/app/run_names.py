@@ -12,25 +12,25 @@ MAX_NAMES = 5  # how many names an error lists
 
 
 def find_run(name: str, runs: Sequence[str]) -> str:
-    """The run with a name or a unique prefix, or the newest for `latest` and `-`; `runs` has the oldest first."""
+    """Return the run of a name or a unique prefix, or the newest for `latest` and `-`; `runs` has the oldest first."""
     if name in runs:
         return name
+    if not runs:
+        raise UnknownRun("no runs yet", help="start one with: awf run WORKFLOW")
     if name in NEWEST:
-        if not runs:
-            raise UnknownRun("no runs yet", help="start one with: awf run WORKFLOW")
         return runs[-1]
-    matches = [run for run in runs if run.startswith(name)] if name else []
+    newest_first = list(reversed(runs))
+    matches = [run for run in newest_first if run.startswith(name)] if name else []
     if len(matches) == 1:
         return matches[0]
     if matches:
-        words = f'{len(matches)} runs start with "{name}"'
-        raise AwfError(words, help=f"write more of the id: {join_names(matches[::-1])}")
-    if not runs:
-        help = "no runs yet; start one with: awf run WORKFLOW"
-    elif likely := get_close_matches(name, runs, n=MAX_NAMES, cutoff=0.6):
-        help = f"did you mean {join_names([run for run in reversed(runs) if run in likely], last='or')}?"
+        help = f"write more of the id: {listing(matches, MAX_NAMES)}"
+        raise AwfError(f'{len(matches)} runs start with "{name}"', help=help)
+    likely = get_close_matches(name, runs, n=MAX_NAMES, cutoff=0.6)
+    if likely:
+        help = f"did you mean {listing([run for run in newest_first if run in likely], last='or')}?"
     else:
-        help = f"the newest are {join_names(runs[-3:][::-1])}"
+        help = f"the newest are {listing(newest_first[:3])}"
     raise UnknownRun(f'there is no run "{name}"', help=help)
 
 
@@ -52,24 +52,20 @@ def split_run(
         known = names(newest)
     except JournalError:  # the newest run is damaged: another one can still be named
         return find_run(word, runs), words[1:]
-    if word.lower() not in {name.lower() for name in known}:
-        try:
-            return find_run(word, runs), words[1:]
-        except UnknownRun:
-            help = did_you_mean(word, [*runs, *known]) or f"the newest runs are {join_names(runs[-3:][::-1])}"
-            raise UnknownRun(f'there is no run "{word}", nor that name in run {newest}', help=help) from None
-    if word in runs:
+    is_name = word.lower() in {name.lower() for name in known}
+    if is_name and word in runs:
         help = f'write latest {word} for the name in the newest run, or {word} "" for the run'
         raise AwfError(f'"{word}" is both a run and a name in the newest run', help=help)
-    return newest, words
+    if is_name:
+        return newest, words
+    try:
+        return find_run(word, runs), words[1:]
+    except UnknownRun:
+        help = did_you_mean(word, [*runs, *known]) or f"the newest runs are {listing(runs[-3:][::-1])}"
+        raise UnknownRun(f'there is no run "{word}", nor that name in run {newest}', help=help) from None
 
 
 def check_run_name(name: str) -> None:
     """Refuse a name by which the run could not be found."""
     if name in NEWEST:
         raise AwfError(f'"{name}" cannot be the name of a run: it means the newest run', help="choose another")
-
-
-def join_names(names: Sequence[str], last: str = "and") -> str:
-    """Return the first few names, for an error."""
-    return listing(names, MAX_NAMES, last)

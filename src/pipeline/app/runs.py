@@ -233,7 +233,6 @@ async def resume(run_id: str, request: ResumeRequest, journal: Journal, runtime:
         resumed = resumed.model_copy(update={"at": now, "torn": torn})
         journal.append(run_id, resumed)
         driver = Driver(apply(state, resumed), services)
-        driver.prepare_resumed()
         return await _drive(driver, EventKind.RUN_RESUMED, runtime, cancellations)
 
 

@@ -7,7 +7,7 @@ of the clock that is passed in.
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, time, timedelta, tzinfo
 from email.utils import parsedate_to_datetime
 from types import MappingProxyType
 from zoneinfo import ZoneInfo
@@ -116,11 +116,11 @@ def with_retry_after(error: AgentError, sources: Iterable[str], now: datetime) -
     """The error with the seconds until a retry can help, from the first of the `sources` that gives a time."""
     if error.kind not in _RETRYABLE:
         return error
-    wait = error.retry_after
-    if wait is None:
-        wait = next((found for text in sources if (found := read_retry_after(text, now)) is not None), None)
-    too_long = error.kind is ErrorKind.RATE_LIMIT and wait is not None and wait > LONGEST_RATE_LIMIT
-    return replace(error, kind=ErrorKind.QUOTA if too_long else error.kind, retry_after=wait)
+    waits = [error.retry_after, *(read_retry_after(text, now) for text in sources)]
+    wait = next((wait for wait in waits if wait is not None), None)
+    if wait is not None and wait > LONGEST_RATE_LIMIT and error.kind is ErrorKind.RATE_LIMIT:
+        return replace(error, kind=ErrorKind.QUOTA, retry_after=wait)
+    return replace(error, retry_after=wait)
 
 
 _QUOTES = str.maketrans("", "", "\\\"'`’")  # JSON in a string in JSON has its quotes escaped once or twice
@@ -204,14 +204,14 @@ def _read_value(text: str, now: datetime) -> float:
         return epoch - now.timestamp() if epoch >= 1e8 else number
     if re.fullmatch(rf"(?:{_PART})+", text, re.IGNORECASE):
         return _read_duration(text)
+    iso = re.sub(r"\s?(?:Z|UTC|GMT)$", "+00:00", re.sub(r" (?=[+-])", "", text))
     try:
-        if text[:1].isalpha():
-            moment = parsedate_to_datetime(text)
-        else:
-            moment = datetime.fromisoformat(re.sub(r"\s?(?:Z|UTC|GMT)$", "+00:00", re.sub(r" (?=[+-])", "", text)))
+        moment = parsedate_to_datetime(text) if text[:1].isalpha() else datetime.fromisoformat(iso)
     except ValueError:
         return -1.0  # not a real date
-    return (moment if moment.tzinfo else moment.replace(tzinfo=now.tzinfo)).timestamp() - now.timestamp()
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=now.tzinfo)
+    return moment.timestamp() - now.timestamp()
 
 
 def _read_duration(text: str) -> float:
@@ -223,34 +223,47 @@ def _read_duration(text: str) -> float:
 
 
 def _next_moment(found: re.Match[str], now: datetime) -> datetime | None:
-    """The next such time after `now`; None if it names neither a day nor a time, or one that does not exist."""
+    """Return the next such time after `now`; None if it names neither a day nor a time, or one that does not exist."""
     has_time = found["midnight"] or found["half"] or found["minute"]
     if not (has_time or found["month"] or found["weekday"] or found["tomorrow"]):
         return None
     try:
-        place, zone = found["place"], _ZONES.get((found["zone"] or "").upper())
-        if place:
-            zone = "UTC" if place.upper() in ("UTC", "GMT") else place
-        here = now.astimezone(UTC if zone == "UTC" else ZoneInfo(zone)) if zone else now
+        here = now.astimezone(_read_zone(found) or now.tzinfo)
         clock = _read_clock(found) if has_time else time()
-        if found["month"]:
-            month, day = _MONTHS.index(found["month"].lower()) + 1, int(found["day"])
-            year = int(found["year"] or here.year)
-            moment = datetime.combine(here.replace(year=year, month=month, day=day), clock, here.tzinfo)
-            return moment.replace(year=year + 1) if moment <= here and not found["year"] else moment
-        moment = datetime.combine(here, clock, here.tzinfo)
-        if found["weekday"]:
-            moment += timedelta(days=(_DAYS.index(found["weekday"].lower()) - here.weekday()) % 7)
-            return moment if moment > here else moment + timedelta(days=7)
-        return moment + timedelta(days=1) if found["tomorrow"] or moment <= here else moment
+        moments = (datetime.combine(day, clock, here.tzinfo) for day in _candidate_days(found, here))
+        return next((moment for moment in moments if moment > here), None)
     except (ValueError, KeyError, OverflowError, OSError):  # ZoneInfo raises KeyError or OSError for an unknown zone
         return None
+
+
+def _candidate_days(found: re.Match[str], here: datetime) -> list[datetime]:
+    """Return the days that may be meant, the nearest first: the first of them is over if its time has passed."""
+    if found["month"]:
+        month, day = _MONTHS.index(found["month"].lower()) + 1, int(found["day"])
+        years = [int(found["year"])] if found["year"] else [here.year, here.year + 1]
+        return [here.replace(year=year, month=month, day=day) for year in years]
+    if found["weekday"]:
+        nearest = here + timedelta(days=(_DAYS.index(found["weekday"].lower()) - here.weekday()) % 7)
+        return [nearest, nearest + timedelta(days=7)]
+    tomorrow = here + timedelta(days=1)
+    return [tomorrow] if found["tomorrow"] else [here, tomorrow]
+
+
+def _read_zone(found: re.Match[str]) -> tzinfo | None:
+    """Return the time zone that a clock time is followed by, a place or an abbreviation; None if there is none."""
+    name = found["place"] or _ZONES.get((found["zone"] or "").upper())
+    if not name:
+        return None
+    return UTC if name.upper() in ("UTC", "GMT") else ZoneInfo(name)
 
 
 def _read_clock(found: re.Match[str]) -> time:
     if found["midnight"]:
         return time()
-    hour, half = int(found["hour"]), (found["half"] or "").lower()
-    if half and not 1 <= hour <= 12:
+    hour, minute, half = int(found["hour"]), int(found["minute"] or 0), (found["half"] or "").lower()
+    if not half:
+        return time(hour, minute)
+    if not 1 <= hour <= 12:
         raise ValueError(f"{hour}{half} is not a time")
-    return time(hour % 12 + (12 if half.startswith("p") else 0) if half else hour, int(found["minute"] or 0))
+    afternoon = 12 if half.startswith("p") else 0
+    return time(hour % 12 + afternoon, minute)

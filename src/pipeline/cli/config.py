@@ -30,17 +30,7 @@ def command(backend: str | None, *, as_json: bool) -> None:
     names = (*always, *sorted(entries.keys() - set(always)))
     settings = {name: entries.get(name, _UNSET) for name in names}
     if as_json:
-        print_json(
-            {
-                name: {
-                    "value": write_duration(value) if isinstance(value := setting.value, timedelta) else value,
-                    "from": setting.origin.level,
-                    "name": setting.origin.name or None,
-                    "line": setting.origin.line or None,
-                }
-                for name, setting in settings.items()
-            }
-        )
+        print_json({name: _as_object(setting) for name, setting in settings.items()})
         return
     style = Style.of(sys.stdout)
     origins = [sanitize_line(str(setting.origin)) for setting in settings.values()]
@@ -55,6 +45,13 @@ def command(backend: str | None, *, as_json: bool) -> None:
         missing = "" if path.exists() else " (not found)"
         display_path = truncate(sanitize_line(files.display(path)), terminal_width() - 22)
         click.echo(style.quiet(f"{title:<8}") + display_path + missing)
+
+
+def _as_object(setting: Setting) -> dict[str, object]:
+    value, origin = setting.value, setting.origin
+    if isinstance(value, timedelta):
+        value = write_duration(value)
+    return {"value": value, "from": origin.level, "name": origin.name or None, "line": origin.line or None}
 
 
 def _display(name: str, value: object) -> str:

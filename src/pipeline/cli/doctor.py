@@ -67,18 +67,11 @@ def _lines(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
     room = terminal_width() - _NAME - _STATE - 4
     yield style.name("agents")
     for agent in diagnosis.agents:
-        if agent.works:
-            state, rest = style.good(f"{agent.version or 'found':<{_STATE}}"), agent.path
-        elif agent.path:
-            state, rest = style.error(f"{'not usable':<{_STATE}}"), agent.path
-        else:
-            state = style.quiet(f"{'not found':<{_STATE}}")
-            rest = agent.problem or f"install: {agent.advice}"
+        state, rest = _agent_state(agent, style)
         yield f"  {sanitize_line(agent.name):<{_NAME}}{state} {one_line(rest, room)}"
         yield from map(_wrap, _details(agent))
     if diagnosis.profiles:
-        yield ""
-        yield style.name("model profiles")
+        yield from ("", style.name("model profiles"))
     for profile in diagnosis.profiles:
         paint = style.good if profile.works else style.error
         state = paint(f"{profile.agent or 'no agent':<{_STATE}}")
@@ -87,13 +80,22 @@ def _lines(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
             yield _wrap(profile.problem)
         if profile.call:
             yield _wrap(_answer(profile.call))
-    yield ""
-    yield style.name("machine")
+    yield from ("", style.name("machine"))
     for part in diagnosis.parts:
-        paint = style.good if part.ok else style.error if part.needed else style.quiet
+        paint = style.error if part.needed else style.quiet
+        if part.ok:
+            paint = style.good
         yield f"  {part.name:<{_PART}}" + paint(one_line(part.state, terminal_width() - _PART - 3))
-    yield ""
-    yield from _verdict(diagnosis, style)
+    yield from ("", *_verdict(diagnosis, style))
+
+
+def _agent_state(agent: AgentCheck, style: Style) -> tuple[str, str]:
+    """Return in what state an agent is, as wide as its column, and where it is or how to get it."""
+    if agent.works:
+        return style.good(f"{agent.version or 'found':<{_STATE}}"), agent.path
+    if agent.path:
+        return style.error(f"{'not usable':<{_STATE}}"), agent.path
+    return style.quiet(f"{'not found':<{_STATE}}"), agent.problem or f"install: {agent.advice}"
 
 
 def _wrap(detail: str) -> str:
@@ -128,7 +130,7 @@ def _details(agent: AgentCheck) -> Iterator[str]:
 def _answer(call: AgentCall) -> str:
     after = f"after {format_duration(call.seconds)}"
     if call.error:
-        return f"failed {after}: {call.error}" + (f": {call.message}" if call.message else "")
+        return ": ".join(filter(None, (f"failed {after}", call.error, call.message)))
     cost = format_cost(call.cost_usd) if call.cost_usd is not None else "cost unknown"
     return f'answered "{one_line(call.text, 30)}" {after}, {cost}'
 
@@ -139,13 +141,13 @@ def _verdict(diagnosis: Diagnosis, style: Style) -> Iterator[str]:
         return
     if wrong := [part.name for part in diagnosis.parts if part.needed and not part.ok]:
         yield style.error(f"Not ready: fix {listing(wrong)}.")
-    if wrong := [sanitize_line(profile.name) for profile in diagnosis.profiles if not profile.works]:
-        yield style.error(f"Not ready: fix the model {'profile' if len(wrong) == 1 else 'profiles'} {listing(wrong)}.")
-    if diagnosis.working and not diagnosis.default_works:
+    if wrong := [f"profile {sanitize_line(profile.name)}" for profile in diagnosis.profiles if not profile.works]:
+        yield style.error(f"Not ready: fix the model {listing(wrong)}.")
+    if not diagnosis.working:
+        yield style.error("No usable agent found. Install one, or use --backend command.")
+    elif not diagnosis.default_works:
         missing = f"gets {sanitize_line(diagnosis.default)}, which is not usable" if diagnosis.default else "gets none"
         other = f'backend "{sanitize_line(diagnosis.working[0])}"'
         yield style.error(
             f"Not ready: a stage that names no agent {missing}. Fix it, or put {other} into the settings."
         )
-    if not diagnosis.working:
-        yield style.error("No usable agent found. Install one, or use --backend command.")

@@ -3,12 +3,15 @@
 import os
 import shutil
 import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import click
 
 from pipeline.app.catalog import CatalogEntry
 from pipeline.app.init import (
     CONFIG,
+    ProjectScan,
     ProjectScanner,
     ProposedFile,
     github_file,
@@ -23,6 +26,7 @@ from pipeline.cli.terminal import Style
 from pipeline.errors import AwfError
 from pipeline.text import did_you_mean, sanitize
 
+_ANSWERS = {"y": True, "yes": True, "n": False, "no": False}
 _WITHOUT_AGENT = ("awf doctor", "awf demo")  # the next commands where no agent was found
 
 
@@ -41,52 +45,71 @@ def command(workflow: str | None, *, github: bool, yes: bool, dry_run: bool) -> 
         raise click.UsageError("--yes and --dry-run cannot be combined")
     root, style = project(), Style.of(sys.stdout)
     scan = ProjectScanner(root, shutil.which).scan(settings_or_defaults().backend)
-    groups = [[file] for file in (settings_file(scan), self_check_file(scan)) if file]
-    if workflow:
-        groups.append(list(workflow_files(_shipped(workflow))))
-    if github and (file := github_file(scan)):
-        groups.append([file])
+    groups = _proposals(scan, workflow, github=github)
     proposed = [file for group in groups for file in group]
-    kept = [file.path for file in proposed if os.path.lexists(root / file.path)]
+    existing = {file.path for file in proposed if os.path.lexists(root / file.path)}
+    has_terminal = sys.stdin.isatty() and sys.stdout.isatty()
 
-    click.echo(f"{style.name('Project')} {sanitize(str(root))}")
-    tools = [tool.name for tool in scan.tools]
-    for title, found in (("check", scan.checks), ("tools", tools), ("agent", [scan.agent] if scan.agent else [])):
-        click.echo(f"  {title:<7}{sanitize(', '.join(found)) or style.warning('not found')}")
-    asks = sys.stdin.isatty() and sys.stdout.isatty()
+    for line in _found_lines(root, scan, style):
+        click.echo(line)
     chosen = list[ProposedFile]()
     for group in groups:
-        new = [file for file in group if file.path not in kept]
+        new = [file for file in group if file.path not in existing]
         for file in new:
             _show(file, style)
-        if new and (yes or (asks and not dry_run and _agreed(new))):
+        if new and (yes or (has_terminal and not dry_run and _agreed(new))):
             chosen += new
     # Nothing is written before every question is answered: Ctrl-D and Ctrl-C leave the project as it was.
     written = [file.path for file in chosen if write_proposed(root, file)]
-    kept += [file.path for file in chosen if file.path not in written]
+    existing |= {file.path for file in chosen} - {*written}
 
+    notes = list(scan.notes)
+    if github and not scan.tools:
+        notes.append("No tools, so no GitHub workflow is proposed.")
     click.echo()
-    notes = [*scan.notes, *(["No tools, so no GitHub workflow is proposed."] if github and not tools else [])]
-    lines = [("kept", f"{path} (it exists)") for path in kept] + [("written", path) for path in written]
-    for title, text in (*lines, *(("note", note) for note in notes)):
-        click.echo(f"{title:<9}{sanitize(text)}")
+    _echo_all("kept     ", (f"{file.path} (it exists)" for file in proposed if file.path in existing))
+    _echo_all("written  ", written)
+    _echo_all("note     ", notes)
     if not written:
         click.echo("Nothing was written.")
-    if len(kept) < len(proposed) and not (yes or asks or dry_run):
+    if len(existing) < len(proposed) and not (yes or has_terminal or dry_run):
         raise AwfError("there is no terminal to ask on", help="add --yes to write these files, or --dry-run")
-    if tools and CONFIG in written:
+    if scan.tools and CONFIG in written:
         files = settings_files()
         trust = sanitize(f'trust {{ project "{root.resolve()}" }}')
         click.echo(f"To let awf run these tools, add {trust} to {sanitize(files.display(files.user))}.")
-    runs = ("awf review", f'awf run {workflow or "quick-dev"} --goal "..."')
-    click.echo("\n".join(["", style.name("Next"), *(f"  {line}" for line in (runs if scan.agent else _WITHOUT_AGENT))]))
+    click.echo(f"\n{style.name('Next')}")
+    _echo_all("  ", ("awf review", f'awf run {workflow or "quick-dev"} --goal "..."') if scan.agent else _WITHOUT_AGENT)
+
+
+def _echo_all(title: str, lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(f"{title}{sanitize(line)}")
+
+
+def _proposals(scan: ProjectScan, workflow: str | None, *, github: bool) -> list[list[ProposedFile]]:
+    """Return the files to propose; those of a group are written together or not at all."""
+    files = [settings_file(scan), self_check_file(scan), github_file(scan) if github else None]
+    groups = [[file] for file in files if file]
+    if workflow:
+        groups.append(list(workflow_files(_shipped(workflow))))
+    return groups
+
+
+def _found_lines(root: Path, scan: ProjectScan, style: Style) -> Iterator[str]:
+    yield f"{style.name('Project')} {sanitize(str(root))}"
+    found = {
+        "check": ", ".join(scan.checks),
+        "tools": ", ".join(tool.name for tool in scan.tools),
+        "agent": scan.agent,
+    }
+    for title, names in found.items():
+        yield f"  {title:<7}{sanitize(names) or style.warning('not found')}"
 
 
 def _shipped(name: str) -> CatalogEntry:
-    found = catalog()
-    entries = {
-        entry.name: entry for _, entry in found.entries() if entry.path.resolve().parent == found.shipped.resolve()
-    }
+    shipped = catalog().shipped.resolve()
+    entries = {entry.name: entry for _, entry in catalog().entries() if entry.path.resolve().parent == shipped}
     if name not in entries:
         help = did_you_mean(name, entries) or f"the shipped workflows are {', '.join(entries)}"
         raise AwfError(f'unknown shipped workflow "{name}"', help=help)
@@ -94,7 +117,8 @@ def _shipped(name: str) -> CatalogEntry:
 
 
 def _show(file: ProposedFile, style: Style) -> None:
-    click.echo(f"\n{style.name(file.path)}" + (style.quiet("  (executable)") if file.executable else ""))
+    executable = style.quiet("  (executable)") if file.executable else ""
+    click.echo(f"\n{style.name(file.path)}{executable}")
     for line in file.text.splitlines():
         click.echo(f"  {sanitize(line)}".rstrip())
 
@@ -107,5 +131,6 @@ def _agreed(files: list[ProposedFile]) -> bool:
         line = sys.stdin.readline()
         if not line:
             raise click.Abort
-        if (answer := line.strip().lower()) in ("y", "yes", "n", "no"):
-            return answer.startswith("y")
+        answer = line.strip().lower()
+        if answer in _ANSWERS:
+            return _ANSWERS[answer]

@@ -87,16 +87,8 @@ def logs_command(
             help = f"its files would be in {store.display_path(found.directory)}"
             raise AwfError(f"{attempted} has no {' or '.join(names)}", help=help)
         if as_json:
-            files = [
-                {
-                    "name": part.name,
-                    "path": store.display_path(part.path) if part.path else None,
-                    "text": part.path.read_bytes().decode(errors="replace") if part.path else part.text,
-                }
-                for part in parts
-            ]
             visited = {"run_id": found.run_id, "stage": stage, "visit": found.visit, "attempt": found.attempt}
-            print_json({**visited, "files": files})
+            print_json({**visited, "files": [_as_object(part, store) for part in parts]})
             return
         _print(parts)
     if found.outcome and found.outcome.status is Status.ERROR:  # there may be nothing else to read
@@ -161,6 +153,13 @@ def context_command(words: tuple[str, ...], where: StoreLocation, *, as_json: bo
             click.echo(f"{style.name(sanitize_line(name))} = {_preview(values[name], max(room, _NARROWEST))}")
 
 
+def _as_object(part: LogPart, store: RunStore) -> dict[str, Any]:
+    if part.path is None:
+        return {"name": part.name, "path": None, "text": part.text}
+    text = part.path.read_bytes().decode(errors="replace")
+    return {"name": part.name, "path": store.display_path(part.path), "text": text}
+
+
 def _log_names(found: AttemptArtifacts, stream: str | None) -> tuple[str, ...]:
     """What to print: the answer of an agent, or the streams of its program if there is no answer."""
     if found.kind not in (StageKind.TOOL, *_ANSWERING, ""):
@@ -168,14 +167,18 @@ def _log_names(found: AttemptArtifacts, stream: str | None) -> tuple[str, ...]:
         raise AwfError(message, help=f"see how it ended with: awf why {found.run_id} {found.stage}")
     if stream is not None:
         return (stream,)
-    answered = found.outcome is not None and (found.outcome.response or not found.outcome.logs)
-    return (RESPONSE,) if found.kind in _ANSWERING and answered else STREAMS
+    if found.kind not in _ANSWERING or found.outcome is None:
+        return STREAMS
+    return (RESPONSE,) if found.outcome.response or not found.outcome.logs else STREAMS
 
 
 def _find_part(found: AttemptArtifacts, name: str) -> LogPart | None:
-    if path := found.file(f"{name}.log"):
+    path = found.file(f"{name}.log")
+    if path:
         return LogPart(name, path)
-    return LogPart(name, None, found.outcome.response) if name == RESPONSE and found.outcome else None
+    if name == RESPONSE and found.outcome:
+        return LogPart(name, None, found.outcome.response)
+    return None
 
 
 def _print(parts: Sequence[LogPart]) -> None:

@@ -24,7 +24,7 @@ from pipeline.cli.options import current_settings
 from pipeline.cli.output import terminal_width
 from pipeline.cli.run import WatchOptions, show_triage
 from pipeline.cli.store_options import StoreLocation
-from pipeline.cli.terminal import UNLIMITED, Style, best_effort_output, sanitize
+from pipeline.cli.terminal import Style, best_effort_output, sanitize
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError
 from pipeline.findings.explanation import count_lines, location_text, member_line
@@ -52,31 +52,31 @@ def show_review(store: RunStore, result: RunResult, where: StoreLocation, watch:
     changed = None if where.on else changed_files(state, ledger, os.environ, where.store.absolute())
     looked = options.report and not where.on and bool(passes_of(ledger, result.run_id))
     report = _write_report(result.run_id, where) if looked else ""
-    about = {
-        "report": report,
-        "mode": options.mode,
-        "base": options.base,
-        "target": options.target,
-        "fail_on": options.fail_on,
-    }
     with best_effort_output():
         if watch.as_json:
-            triage = {"triage": result.triage} if result.triage else {}
-            files = {"changed": asdict(changed)} if changed else {}
-            document = (
-                review.as_json()
-                | {"open": list(map(line_row, lines))}
-                | about
-                | triage
-                | files
-                | {"next": commands, "exit_code": int(code)}
-            )
+            document = review.as_json() | {
+                "open": list(map(line_row, lines)),
+                "report": report,
+                "mode": options.mode,
+                "base": options.base,
+                "target": options.target,
+                "fail_on": options.fail_on,
+            }
+            if result.triage:
+                document["triage"] = result.triage
+            if changed:
+                document["changed"] = asdict(changed)
+            document |= {"next": commands, "exit_code": int(code)}
             # After the events of the run, each of which is a line, the result is the last line.
             click.echo(json.dumps(document, indent=None if watch.events else 2))
-        else:
-            notes = [*_notes(review, report), *([_changed(changed)] if changed else []), _used(review)]
-            click.echo("\n".join((*_lines(review, lines, options, notes, commands), *([""] if result.triage else []))))
-            show_triage(result)
+            return code
+        notes = list(_notes(review, report))
+        if changed:
+            notes.append(_changed(changed))
+        click.echo("\n".join(_lines(review, lines, options, [*notes, _used(review)], commands)))
+        if result.triage:
+            click.echo()
+        show_triage(result)
     return code
 
 
@@ -123,7 +123,8 @@ def _by_severity(line: Line) -> int:
 def _notes(result: ReviewResult, report: str) -> Iterator[str]:
     """Yield what is missing and open elsewhere, and where the report is."""
     review = result.review
-    yield from (f"Incomplete: {gap}" for gap in result.gaps)
+    for gap in result.gaps:
+        yield f"Incomplete: {gap}"
     if result.waiting:
         yield f"Not in the ledger yet: what {', '.join(result.waiting)} found; awf resume {result.run_id} takes it in"
     yield from (f"Rejected by {look.reviewer}: {look.argument or 'no reason'}" for look in review.rejections)
@@ -152,11 +153,11 @@ def _changed(files: ChangedFiles) -> str:
     if not files.names:
         return "Nothing changed in the working tree since the review began"
     committed = [name for name in files.names if name not in files.uncommitted]
-    parts = [
-        f"{listing(names, _MAX_FILES)} ({word})"
-        for names, word in ((files.uncommitted, "not committed"), (committed, "committed"))
-        if names
-    ]
+    parts = list[str]()
+    if files.uncommitted:
+        parts.append(f"{listing(files.uncommitted, _MAX_FILES)} (not committed)")
+    if committed:
+        parts.append(f"{listing(committed, _MAX_FILES)} (committed)")
     return f"Changed in the working tree since the review began: {'; '.join(parts)}"
 
 
@@ -172,12 +173,10 @@ def _used(result: ReviewResult) -> str:
 
 def _line_text(line: Line, passes: Collection[str]) -> str:
     """Return a line of work: where, what, who said so, and whether it is new."""
-    columns = terminal_width()
-    state = f", {line.state.replace('_', ' ')}" if line.state is not FindingState.OPEN else ""
+    state = "" if line.state is FindingState.OPEN else f", {line.state.replace('_', ' ')}"
     end = f"  [{', '.join(line.reviewers)}; {_since(line, passes)}{state}]"
     text = f"  #{line.number}  {location_text(line.lead)}  {line.title}"
-    room = max(columns - len(end) - 1, 40) if columns != UNLIMITED else UNLIMITED
-    return f"{truncate(sanitize(text), room)}{sanitize(end)}"
+    return f"{truncate(sanitize(text), max(terminal_width() - len(end) - 1, 40))}{sanitize(end)}"
 
 
 def _since(line: Line, passes: Collection[str]) -> str:

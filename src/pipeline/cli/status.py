@@ -2,12 +2,13 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from typing import Any
 
 import click
 
-from pipeline.app.history import read_review
+from pipeline.app.history import StageTotals, read_review
 from pipeline.app.overview import LimitUsage, RunOverview, overview_of, resume_commands
 from pipeline.app.store import WorkerInfo
 from pipeline.cli.options import as_json_option
@@ -28,6 +29,7 @@ from pipeline.text import (
 )
 
 _MAX_LINES = 12  # lines of work, reports, and notes
+_MAX_TEXT = 2000  # characters of a text that are looked at, of which a line shows the beginning
 _HEADER = ("STAGE", "VISITS", "LAST", "SOURCE", "TIME", "TOKENS", "COST")
 
 
@@ -71,79 +73,62 @@ def next_commands(overview: RunOverview, where: StoreLocation, now: float) -> li
 
 
 def _facts(overview: RunOverview, worker: WorkerInfo | None, style: Style, now: float) -> Iterator[str]:
-    def fact(name: str, value: str) -> str:
-        return style.quiet(f"{name:<11}") + truncate(value, style.width - 12)
+    def fact(name: str, value: str, painted: str = "", width: int = 0) -> str:
+        """Return a name with a value; what is painted comes before it, in so many columns."""
+        return style.quiet(f"{name:<11}") + painted + truncate(value, style.width - 12 - width)
 
     yield fact("run", f"{overview.run_id}, started {format_age(now - overview.began)} ago")
     yield fact("workflow", sanitize_line(overview.workflow))
     if overview.goal:
-        yield fact("goal", sanitize_line(overview.goal[:2000]))
+        yield fact("goal", sanitize_line(overview.goal[:_MAX_TEXT]))
     reason = f": {sanitize_line(overview.reason)}" if overview.reason else ""
-    status = paint_status(overview.status, style) + truncate(reason, style.width - 12 - len(overview.status))
-    yield style.quiet(f"{'status':<11}") + status
+    yield fact("status", reason, paint_status(overview.status, style), len(overview.status))
     if overview.until is not None:
         yield fact("resets", format_time_until(overview.until, now))
     for error in overview.errors:
-        name = f"{visit_label(error.stage, error.visit)} ({error.kind})"
-        resets = f" It resets {format_time_until(error.until, now)}." if error.until and overview.until is None else ""
-        advice = truncate(f"  {error.advice}{resets}", style.width - 12 - display_width(name))
-        yield style.quiet(f"{'error':<11}") + style.error(name) + advice
+        name, advice = f"{visit_label(error.stage, error.visit)} ({error.kind})", error.advice
+        if error.until and overview.until is None:
+            advice += f" It resets {format_time_until(error.until, now)}."
+        yield fact("error", f"  {advice}", style.error(name), display_width(name))
     yield fact("at", visit_label(overview.stage, overview.visit))
     if overview.verdict:
         yield fact("verdict", overview.verdict)
-    for number, limit in enumerate(overview.limits):
-        yield fact("" if number else "limits", _limit_text(limit))
+    yield from _under("limits", (truncate(_limit_text(limit), style.width - 12) for limit in overview.limits), style)
     if overview.workspace:
         yield fact("workspace", sanitize_line(overview.workspace))
-    if worker and (worker.worker is None or worker.events is None):
-        yield fact("cluster", "no worker answers; the run continues when one does")
-    elif worker and worker.events is not None:
-        place = f"on {sanitize_line(worker.worker)}" if worker.worker else "not on a worker yet"
-        yield fact("cluster", f"{place}, {plural(worker.events, 'event')} in its history")
+    if worker:
+        yield fact("cluster", _worker_text(worker))
+
+
+def _worker_text(worker: WorkerInfo) -> str:
+    if worker.events is None:
+        return "no worker answers; the run continues when one does"
+    place = f"on {sanitize_line(worker.worker)}" if worker.worker else "not on a worker yet"
+    return f"{place}, {plural(worker.events, 'event')} in its history"
 
 
 def _limit_text(limit: LimitUsage) -> str:
-    def write(value: float) -> str:
-        if limit.name == "max_duration":
-            return format_duration(value)
-        return format_cost(value) if limit.name == "max_cost_usd" else f"{value:g}"
-
-    allowed = f"of {write(limit.allowed)}" if limit.allowed is not None else "(no limit)"
-    stage = f"  {sanitize_line(limit.stage)}" if limit.stage else ""
-    unknown = f"  not enforced for {sanitize_line(', '.join(limit.not_enforced))}" if limit.not_enforced else ""
-    return f"{limit.name:<13}{write(limit.used)} {allowed}{stage}{unknown}"
+    text = f"{limit.name:<13}{limit.text(limit.used)} "
+    text += "(no limit)" if limit.allowed is None else f"of {limit.text(limit.allowed)}"
+    if limit.stage:
+        text += f"  {sanitize_line(limit.stage)}"
+    if limit.not_enforced:
+        text += f"  not enforced for {sanitize_line(', '.join(limit.not_enforced))}"
+    return text
 
 
 def _sections(overview: RunOverview, where: StoreLocation, style: Style, now: float) -> Iterator[str]:
+    """Yield the lines below the facts, each group of them after a blank line."""
+    found_with, run = "awf findings list", f"--run {overview.run_id}{where.end}"
     if overview.stages:
-        rows = (
-            (
-                truncate(sanitize_line(one.stage), 24),
-                str(one.visits),
-                one.status or "-",
-                one.source or "-",
-                format_duration(one.seconds),
-                format_count(one.tokens) if one.tokens else "-",
-                format_cost(one.cost_usd) if one.cost_usd else "-",
-            )
-            for one in overview.stages
-        )
-        yield from ("", *table_lines([_HEADER, *rows], right=frozenset({1, 4, 5, 6}), status=2, style=style))
-    if findings := overview.open_findings:
-        command = f"awf findings list --run {overview.run_id}{where.end}"
-        count = f"{plural(len(findings), 'open line')} of work"
-        yield from ("", style.warning(count) + style.quiet(f"  {command}"))
-        for one in findings[:_MAX_LINES]:
-            place = f"{one['file']}:{one['line']}" if one["line"] else one["file"] or ""
-            others = len(one["members"]) - 1
-            title = f"{one['title']} (and {plural(others, 'more finding')})" if others else one["title"]
-            words = (f"#{one['number']} {one['severity']}", place, title)
-            yield "  " + truncate("  ".join(sanitize_line(word[:2000]) for word in words if word), style.width - 3)
-        if more := len(findings) - _MAX_LINES:
-            yield from [f"  and {more} more"] if more > 0 else []
+        rows = [_HEADER, *map(_stage_row, overview.stages)]
+        yield from ("", *table_lines(rows, right=frozenset({1, 4, 5, 6}), status=2, style=style))
+    if overview.open_findings:
+        count = plural(len(overview.open_findings), "open line of work", "open lines of work")
+        yield from ("", style.warning(count) + style.quiet(f"  {found_with} {run}"))
+        yield from _finding_lines(overview.open_findings, style)
     if overview.filtered:
-        command = f"awf findings list --filtered --run {overview.run_id}{where.end}"
-        yield from ("", f"{overview.filtered} filtered" + style.quiet(f"  {command}"))
+        yield from ("", f"{overview.filtered} filtered" + style.quiet(f"  {found_with} --filtered {run}"))
     if reports := overview.open_reports:
         yield from ("", style.warning(plural(len(reports), "open report")))
         yield from _newest_lines([(str(one["stage"]), one["iteration"], one["reason"]) for one in reports], style)
@@ -154,16 +139,45 @@ def _sections(overview: RunOverview, where: StoreLocation, style: Style, now: fl
         yield from ("", truncate(f"question: {sanitize_line(overview.question)}", style.width - 1))
         yield truncate(f"options: {', '.join(map(sanitize_line, overview.options))}", style.width - 1)
     if commands := next_commands(overview, where, now):
-        yield ""
-    for number, text in enumerate(commands):
-        yield style.quiet(f"{'' if number else 'next':<11}") + text
+        yield from ("", *_under("next", commands, style))
+
+
+def _stage_row(stage: StageTotals) -> tuple[str, ...]:
+    return (
+        truncate(sanitize_line(stage.stage), 24),
+        str(stage.visits),
+        stage.status or "-",
+        stage.source or "-",
+        format_duration(stage.seconds),
+        format_count(stage.tokens) if stage.tokens else "-",
+        format_cost(stage.cost_usd) if stage.cost_usd else "-",
+    )
+
+
+def _finding_lines(findings: Sequence[dict[str, Any]], style: Style) -> Iterator[str]:
+    for one in findings[:_MAX_LINES]:
+        place = f"{one['file']}:{one['line']}" if one["line"] else one["file"] or ""
+        title, others = one["title"], len(one["members"]) - 1
+        if others:
+            title += f" (and {plural(others, 'more finding')})"
+        words = [sanitize_line(word[:_MAX_TEXT]) for word in (f"#{one['number']} {one['severity']}", place, title)]
+        yield "  " + truncate("  ".join(filter(None, words)), style.width - 3)
+    if len(findings) > _MAX_LINES:
+        yield f"  and {len(findings) - _MAX_LINES} more"
 
 
 def _newest_lines(texts: list[tuple[str, object, str]], style: Style) -> Iterator[str]:
-    """Texts about visits, newest last; if there are many, only the newest."""
+    """Yield texts about visits, newest last; if there are many, only the newest."""
     if len(texts) > _MAX_LINES:
         yield f"  {len(texts) - _MAX_LINES} earlier ones are not shown"
     for stage, visit, text in texts[-_MAX_LINES:]:
-        shown = sanitize_line(text[:2000]) or "no reason given"
+        shown = sanitize_line(text[:_MAX_TEXT]) or "no reason given"
         label = visit_label(stage, visit if isinstance(visit, int) else 0, 40)
         yield "  " + truncate(f"{label}  {shown}", style.width - 3)
+
+
+def _under(name: str, texts: Iterable[str], style: Style) -> Iterator[str]:
+    """Yield texts in a column, with a name beside the first."""
+    for text in texts:
+        yield style.quiet(f"{name:<11}") + text
+        name = ""

@@ -171,8 +171,6 @@ class WorkerRuns:
         if run.services is None:
             runtime = replace(self._runtime, workspaces=run.worktrees)
             run.services = build_services(state, self.journal.of(state.run_id), runtime)
-            if state.stages_run:
-                run.services.plugins.call("on_resume", run_id=state.run_id)  # it may be new to this worker
         return StageExecutor(state, replace(run.services, journal=journal))
 
     def _load(self, run_id: str) -> WorkerRun:

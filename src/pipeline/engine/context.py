@@ -74,19 +74,18 @@ Discard = partial(Operation, "discard")  # remove the list entries that have all
 Hold = partial(Operation, "set", Key.HOLD)  # pause the run before its next stage, for the reason given
 
 
-def is_operation(value: object) -> bool:
-    """Return whether something a plugin returned is an operation that can be recorded."""
-    if not (isinstance(value, Operation) and value.name in get_args(OperationName) and isinstance(value.key, str)):
-        return False
-    try:
-        check_json(value.value)
-    except (TypeError, RecursionError):  # the second for a value that contains itself
-        return False
-    return value.name != "discard" or isinstance(value.value, dict)
+def check_operation(value: Operation) -> Operation:
+    """Return an operation if it can be recorded; raise TypeError if not."""
+    if value.name not in get_args(OperationName) or not isinstance(value.key, str):
+        raise TypeError(f"{value!r:.80} is none of the operations on a key")
+    if value.name == "discard" and not isinstance(value.value, dict):
+        raise TypeError(f"{value!r:.80} does not say which fields to look for")
+    check_json(value.value)
+    return value
 
 
-def check_json(value: Json) -> None:
-    """Raise TypeError unless JSON can represent the value without changing it."""
+def check_json(value: Json) -> Json:
+    """Return a value if JSON can represent it without changing it; raise TypeError if not."""
     if isinstance(value, dict):
         for key, item in value.items():
             if not isinstance(key, str):
@@ -97,6 +96,7 @@ def check_json(value: Json) -> None:
             check_json(item)
     elif not (value is None or isinstance(value, (str, int, float))):
         raise TypeError(f"{value!r:.80} is not a JSON value")
+    return value
 
 
 @dataclass(frozen=True, slots=True)

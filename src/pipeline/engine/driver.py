@@ -3,7 +3,7 @@
 import asyncio
 import errno
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -78,11 +78,8 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 class Plugins(Protocol):
     """What plugins add to a run. Every method but `emit` raises PluginFailed if a plugin raises."""
 
-    def call(self, hook: str, **given: Any) -> None:
-        """Call a hook for what its plugins do."""
-
     def collect(self, hook: str, **given: Any) -> list[Any]:
-        """Return the results of all plugins in the order of registration; those of a mapping are its pairs."""
+        """Return the results of all plugins, lists item by item and mappings as pairs, in the order of registration."""
 
     def conclude(self, visits: Sequence[Concluded], context: Context, state: State, at: float) -> Conclusion:
         """Return what all plugins make of visits. Each sees the outcomes as the earlier ones amended them."""
@@ -295,13 +292,6 @@ class StageExecutor:
         cursor = self.state.cursor
         self._record(RunCancelled(at=self._now(), stage=cursor.stage, visit=cursor.visit, reason=reason))
 
-    def prepare_resumed(self) -> None:
-        """Let plugins repair what a crash left behind; pause the run if one cannot."""
-        try:
-            self.services.plugins.call("on_resume", run_id=self.state.run_id)
-        except PluginFailed as error:
-            self._hold(error)
-
     async def restore_workspace(self) -> str:
         """Reset the workspace to its latest checkpoint; return the ref that keeps what was there, if anything was."""
         state = self.state
@@ -352,7 +342,7 @@ class StageExecutor:
         state, workflow = self.state, self.state.workflow
         found = self.services.plugins.conclude(visits, state.context, state, self._now())
         routed = {name: _route_error(workflow.stage(name), outcome) for name, outcome in found.outcomes.items()}
-        return redact_conclusion(self.services.redactor, found._replace(outcomes=routed))
+        return redact_conclusion(self.services.redactor, replace(found, outcomes=routed))
 
     def _complete_visit(
         self, visit: Visit, outcome: Outcome, commit: Sequence[Operation] = (), option: str = ""

@@ -28,7 +28,7 @@ class PluginFailed(AwfError):
 
     def __init__(self, plugin: str, hook: str, error: BaseException) -> None:
         cause = error.message if isinstance(error, AwfError) else f"{type(error).__name__}: {error}"
-        super().__init__(f'plugin "{plugin}" failed in {hook}: {cause}')
+        super().__init__(f'plugin "{plugin}" failed in {hook}: {cause}', help="fix or remove the plugin")
         self.plugin, self.hook = plugin, hook
 
 

@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from pipeline.engine.context import Context, Operation
+from pydantic import AfterValidator, ConfigDict, InstanceOf
+from pydantic.dataclasses import dataclass as pydantic_dataclass
+
+from pipeline.engine.context import Context, Operation, check_json, check_operation
 from pipeline.engine.errors import JournalError as JournalError  # noqa: PLC0414 - part of the ports
 from pipeline.engine.errors import PluginFailed as PluginFailed  # noqa: PLC0414 - part of the ports
 from pipeline.engine.errors import RunExists as RunExists  # noqa: PLC0414 - part of the ports
@@ -23,6 +26,11 @@ from pipeline.language.model import Access, BaseStage, LlmStage
 
 RUNS = "runs"  # the directory of the store with a directory for each run
 OUTPUT_BYTES = 64 * 1024 * 1024
+
+# What plugins give is checked where they make it, so that whatever has one of these types can be recorded.
+PlainData = Annotated[Any, AfterValidator(check_json)]
+CheckedOperation = Annotated[InstanceOf[Operation], AfterValidator(check_operation)]
+_AT_AN_EDGE = ConfigDict(strict=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +56,12 @@ class Concluded(NamedTuple):
     outcome: Outcome
 
 
-class Conclusion(NamedTuple):
+@pydantic_dataclass(frozen=True, slots=True, config=_AT_AN_EDGE)
+class Conclusion:
     """What plugins make of visits that are concluded together."""
 
-    outcomes: Mapping[str, Outcome] = MappingProxyType({})  # by stage; a visit that is not named stays as it is
-    operations: Sequence[Operation] = ()  # for the context, after those of the stages themselves
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)  # by stage; a visit that is not named stays as it is
+    operations: Sequence[CheckedOperation] = ()  # for the context, after those of the stages themselves
     lines: Sequence[LedgerLine] = ()  # for the ledger, committed with the record
 
     def amend(self, visits: Iterable[Concluded]) -> tuple[Concluded, ...]:
@@ -310,6 +319,7 @@ class AgentEvent(NamedTuple):
 Emit = Callable[[AgentEvent], None]
 
 
+@runtime_checkable
 class Backend(Protocol):
     """Runs an agent and reports what happened; the `llm` handler decides what that means for the stage.
 
@@ -432,6 +442,7 @@ class Waiting:
     reason: str = ""  # why only a person will do, where that is not clear by itself
 
 
+@runtime_checkable
 class Handler(Protocol):
     """Runs the stages of one kind. Cancelling the task that awaits `run` must stop all it started."""
 
@@ -460,7 +471,7 @@ class Worklist:
 NOTHING_LEFT = Worklist(lambda _: "")
 
 
-@dataclass(frozen=True, slots=True)
+@pydantic_dataclass(frozen=True, slots=True, config=_AT_AN_EDGE)
 class Briefing:
     """What a stage is given besides what its workflow says."""
 
@@ -479,7 +490,7 @@ def merge_briefings(found: Sequence[Briefing]) -> Briefing:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@pydantic_dataclass(frozen=True, slots=True, config=_AT_AN_EDGE)
 class Owned:
     """What belongs to a plugin, so that others leave it alone."""
 

@@ -22,6 +22,7 @@ from pipeline.language.model import (
     is_review,
     waits_for_person,
 )
+from pipeline.text import truncate_length
 
 EXHAUSTED = "exhausted"  # the one loop signal of the engine; the others are expression functions of plugins
 _LONGEST = 400  # characters that a reason says about conditions
@@ -162,7 +163,7 @@ class _Choice:
             words = "leads to a decision" if is_failure(self.stage, self.outcome) else "no condition"
         if len(matches) > 1:
             values.append(f"first of {len(matches)} matches" + (f", priority {edge.priority}" if edge.priority else ""))
-        return f"{words} ({_shorten('; '.join(values))})" if values else words
+        return f"{words} ({truncate_length('; '.join(values), _LONGEST)})" if values else words
 
     def observe(self, edges: Iterable[Edge]) -> list[str]:
         """Return the values that the conditions of some transitions saw, each once."""
@@ -179,7 +180,7 @@ class _Choice:
         if not self.edges:
             return "has no transition"
         false = (f"{edge.condition} is false ({'; '.join(self.observe([edge]))})" for edge in self.edges)
-        return f"no transition matches: {_shorten(', '.join(false))}"
+        return f"no transition matches: {truncate_length(', '.join(false), _LONGEST)}"
 
     def explain_failure(self) -> str:
         """Return why a failure ends the run."""
@@ -201,10 +202,6 @@ class _Choice:
 
 def _follow(edge: Edge, reason: str) -> Selection:
     return Selection(edge.target, reason, edge.role.value, edge.when.text if edge.when else "")
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def select_loop_exit(workflow: Workflow, source: str, target: str, scope: ConditionScope) -> Selection | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from pipeline.findings.evidence import RepositoryFiles
 from pipeline.findings.model import Evidence, Finding
 from pipeline.redaction import Redactor
-from pipeline.text import REPLACEMENT, is_control
+from pipeline.text import REPLACEMENT, is_control, truncate_length
 
 _CONTEXT = 4  # lines before and after
 _MAX_LINES = 60  # of one excerpt
@@ -67,5 +67,5 @@ def _is_quoted(quote: str, lines: Sequence[str]) -> bool:
 
 def _visible(text: str) -> str:
     """A line in which nothing is hidden and nothing reverses the reading direction."""
-    shown = text[:_MAX_LENGTH] + ("…" if len(text) > _MAX_LENGTH else "")
+    shown = truncate_length(text, _MAX_LENGTH)
     return "".join(REPLACEMENT if is_control(char) and char != "\t" else char for char in shown)

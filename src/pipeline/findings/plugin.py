@@ -10,7 +10,7 @@ raised, so that the run pauses: a finding that cannot be kept is never passed ov
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -117,12 +117,18 @@ class ReviewFindings:
 
         Before the first stage, what was said in the files since the last command is read: it is no stage's word.
         """
-        if not self._looked and _is_shown(self._home):
-            self._findings().on_resume(state.run_id)
-        self._looked = True
+        self._catch_up(state)
         if not is_asked_for_findings(stage):
             return {}
         return {KEPT: self._findings().prompts.start(stage, visit, state)}
+
+    def _catch_up(self, state: State) -> None:
+        """Read what was said in the files before this process, and repair what a crash left of them."""
+        if self._looked:
+            return
+        if _is_shown(self._home) or (state.stages_run and next(self._journal.ledger(), None)):
+            self._findings().on_resume(state.run_id)
+        self._looked = True
 
     @hookimpl
     def brief(self, job: Job) -> Briefing:
@@ -168,6 +174,7 @@ class ReviewFindings:
     @hookimpl
     def conclude(self, visits: Sequence[Concluded], context: Context, state: State, at: float) -> Conclusion:
         """Take in what visits reported. Raises if that cannot be kept."""
+        self._catch_up(state)  # the branches of a resumed run may all be done
         if not any(self._concerns(one, context) for one in visits):
             found = (report_operations(*one, context, at) for one in visits)
             return Conclusion(operations=[operation for operations in found for operation in operations])
@@ -192,18 +199,11 @@ class ReviewFindings:
         return _is_shown(self._home)
 
     @hookimpl
-    def committed(self, before: Context, after: Context) -> Iterator[tuple[str, dict[str, Any]]]:
+    def committed(self, before: Context, after: Context) -> Mapping[str, Mapping[str, Any]]:
         """Show what was committed, and announce how many reports and findings are open."""
         if self._loaded:
             self._loaded.after_commit()
-        return commit_events(before, after)
-
-    @hookimpl
-    def on_resume(self, run_id: str) -> None:
-        """Repair what a crash left of the files."""
-        self._looked = True
-        if next(self._journal.ledger(), None):
-            self._findings().on_resume(run_id)
+        return dict(commit_events(before, after))
 
     @hookimpl
     def expression_functions(self) -> Mapping[str, ExpressionFunction]:

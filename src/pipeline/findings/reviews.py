@@ -187,10 +187,8 @@ class Review:
             text += f"; {plural(uncertain, 'finding')} uncertain, which blocks"
         if self.rejections:
             text += f"; rejected by {', '.join(dict.fromkeys(look.reviewer for look in self.rejections))}"
-        claimed = len(self.claimed)
-        if claimed:
-            fixes = "1 claimed fix is" if claimed == 1 else f"{claimed} claimed fixes are"
-            text += f"; {fixes} not verified yet"
+        if self.claimed:
+            text += f"; {plural(len(self.claimed), 'claimed fix is', 'claimed fixes are')} not verified yet"
         older = sum(finding.state.is_open and not counts(finding) for finding in self.findings)
         if older:
             text += f"; {plural(older, 'open finding')} older than the change, not counted"

@@ -1,6 +1,7 @@
 """What an agent states about its own answer: `[STATUS: ...]` and similar markers, outside code, quotes and thinking."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -120,21 +121,18 @@ def lines_outside_fences(text: str) -> Iterator[str]:
 
 
 def _without_inline_code(line: str) -> str:
-    """The line without its inline code, which is between two equally long runs of backticks."""
+    """Return the line without its inline code, which is between two equally long runs of backticks."""
     runs = list(_BACKTICKS.finditer(line))
-    next_run: dict[int, int] = {}  # by length, seen from the end of the line
-    closing = [0] * len(runs)
-    for index in reversed(range(len(runs))):
-        length = len(runs[index][0])
-        closing[index] = next_run.get(length, index)
-        next_run[length] = index
-    kept, end, index = [], 0, 0
-    while index < len(runs):
-        if closing[index] > index:
-            kept.append(line[end : runs[index].start()])
-            index = closing[index]
-            end = runs[index].end()
-        index += 1
+    left = defaultdict[int, list[re.Match[str]]](list)  # the runs that are still to come, by length, the next one last
+    for run in reversed(runs):
+        left[len(run[0])].append(run)
+    kept, end = [], 0  # the end of the code that was left out last
+    for run in runs:
+        closing = left[len(run[0])]
+        closing.pop()  # the run itself
+        if closing and run.start() >= end:
+            kept.append(line[end : run.start()])
+            end = closing[-1].end()
     return "".join((*kept, line[end:]))
 
 

@@ -21,6 +21,7 @@ from pipeline.engine.ports import (
     Job,
     LedgerLine,
     Owned,
+    PlainData,
     Waiting,
     Worklist,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "Operation",
     "Outcome",
     "Owned",
+    "PlainData",
     "Problem",
     "Rule",
     "Set",

@@ -1,10 +1,11 @@
 """The contract: every hook that a plugin may implement.
 
 A plugin is a module or an object with functions of these names, each marked with `hookimpl` and taking any of the
-arguments listed here. Names and arguments are checked when the plugin is registered.
+arguments listed here. Names and arguments are checked when the plugin is registered, and what it returns against the
+annotations here; None is nothing.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pluggy
 
 from pipeline.engine.context import Context
 from pipeline.engine.events import Event
-from pipeline.engine.ports import Assessment, Backend, Briefing, Concluded, Conclusion, Handler, Job, Owned
+from pipeline.engine.ports import Assessment, Backend, Briefing, Concluded, Conclusion, Handler, Job, Owned, PlainData
 from pipeline.engine.routing import ExpressionFunction
 from pipeline.engine.state import State
 from pipeline.language.diagnostics import Rule
@@ -25,10 +26,11 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 
 @hookspec
-def before_stage(stage: BaseStage, visit: int, state: State) -> Mapping[str, Any] | None:
+def before_stage(stage: BaseStage, visit: int, state: State) -> Mapping[str, PlainData] | None:
     """Note what is to be kept with an attempt that is about to start.
 
-    It is plain data, recorded with the outcome as `Outcome.kept`, so that `conclude` has it in any process.
+    It is plain data, recorded with the outcome as `Outcome.kept`, so that `conclude` has it in any process. The first
+    call in a process is also the moment to repair what a crash left behind.
     """
 
 
@@ -45,13 +47,8 @@ def conclude(visits: Sequence[Concluded], context: Context, state: State, at: fl
 
 
 @hookspec
-def committed(before: Context, after: Context) -> Iterable[tuple[str, Mapping[str, Any]]]:
-    """Act on a commit, which may have changed the context, and return events to emit, as kind and data."""
-
-
-@hookspec
-def on_resume(run_id: str) -> None:
-    """Repair what a crash left behind, when a run is resumed and before its next stage."""
+def committed(before: Context, after: Context) -> Mapping[str, Mapping[str, Any]]:
+    """Act on a commit, which may have changed the context, and return events to emit: data by kind."""
 
 
 @hookspec
@@ -98,7 +95,7 @@ def stage_handlers() -> Mapping[StageKind, Handler]:
 
 
 @hookspec
-def agent_backends() -> Iterable[Backend]:
+def agent_backends() -> Sequence[Backend]:
     """Provide more backends, selected by name."""
 
 
@@ -113,7 +110,7 @@ def trackers() -> Mapping[str, Callable[..., Any]]:
 
 
 @hookspec
-def workflow_rules() -> Iterable[Rule]:
+def workflow_rules() -> Sequence[Rule]:
     """Provide more rules for workflows. Each is called with the workflow."""
 
 

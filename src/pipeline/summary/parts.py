@@ -5,8 +5,8 @@ A text is cut where no quotation stays open, and a note says how much is missing
 
 from collections.abc import Sequence
 
-from pipeline.budget import Part, fit
 from pipeline.text import close_fence, fence, longest_run, sanitize_prompt, start_that_fits
+from pipeline.text.budget import Part, fit
 
 _SHORTEST_QUOTE = 40  # characters of a text below which the note alone is shown
 

@@ -5,20 +5,15 @@ what another template or one of the two filters for Markdown made is printed as 
 """
 
 import html
-import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipeline.text import sanitize_block, sanitize_line
+from pipeline import text
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-_MARKUP = re.compile(r"[\\`*_\[\]<>~&$]|^[-+=]|:(?=//)|(?<=www)\.", re.IGNORECASE)
-_LIST_NUMBER = re.compile(r"^(\d+)([.)])(?=\s|$)")
-_MENTION = re.compile(r"([@#])")  # where the page is shown, these call a person or an issue, escaped or not
 
 
 def render(template: str, **values: Any) -> str:
@@ -27,33 +22,24 @@ def render(template: str, **values: Any) -> str:
     return _environment(escape).get_template(template).render(values)
 
 
-def escape_html(text: str) -> str:
-    """Return text on one line that an HTML page shows as it is."""
-    return html.escape(sanitize_line(text))
+def escape_html(value: str) -> str:
+    """Return a value on one line that an HTML page shows as it is."""
+    return html.escape(text.sanitize_line(value))
 
 
-def escape_markdown(text: str) -> str:
-    """Return text on one line that a Markdown page shows as it is: no heading, list, link, table or mention."""
-    escaped = _LIST_NUMBER.sub(r"\1\\\2", _MARKUP.sub(r"\\\g<0>", sanitize_line(text)))
-    return _MENTION.sub(r"\1<!-- -->", escaped).replace("|", "&#124;")  # readers differ on a backslash before it
+def escape_markdown(value: str) -> str:
+    """Return a value on one line that a Markdown page shows as it is: no heading, list, link, table or mention."""
+    return text.escape_markdown(text.sanitize_line(value))
 
 
-def code_span(text: str) -> str:
-    """Return text as Markdown code on one line; a backtick in it cannot end it."""
-    line = sanitize_line(text) or " "  # two backticks without anything between them would begin one
-    marks = "`" * (_longest_run(line) + 1)
-    return f"{marks} {line} {marks}" if "`" in line else f"`{line}`"
+def code_span(value: str) -> str:
+    """Return a value as Markdown code on one line."""
+    return text.code_span(text.sanitize_line(value))
 
 
 def fenced(lines: Sequence[str]) -> str:
-    """Return lines of text as a Markdown block, whose fence is longer than any in them."""
-    text = sanitize_block("\n".join(lines))
-    marks = "`" * max(3, _longest_run(text) + 1)
-    return f"{marks}text\n{text}\n{marks}"
-
-
-def _longest_run(text: str) -> int:
-    return max(map(len, re.findall("`+", text)), default=0)
+    """Return lines as a Markdown block that none of them can end."""
+    return text.fence(text.sanitize_block("\n".join(lines)), "text")
 
 
 @cache
@@ -74,6 +60,6 @@ def _environment(escape: Callable[[str], str]) -> "Environment":
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["code"] = lambda text: Markup(code_span(text))  # noqa: S704
+    environment.filters["code"] = lambda value: Markup(code_span(value))  # noqa: S704
     environment.filters["fenced"] = lambda lines: Markup(fenced(lines))  # noqa: S704
     return environment

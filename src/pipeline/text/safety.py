@@ -116,10 +116,18 @@ def prompt_path(path: str, limit: int) -> str:
     return truncate_length(re.sub(r"\s", " ", sanitize_prompt(path)), limit)
 
 
-def fence(text: str) -> str:
-    """Return a sanitized text in a fence that it cannot close."""
+def fence(text: str, kind: str = "") -> str:
+    """Return a sanitized text in a fence that it cannot close, with the kind of the text on its first line."""
     marks = "`" * _fence_width(text)
-    return f"{marks}\n{text}\n{marks}"
+    return f"{marks}{kind}\n{text}\n{marks}"
+
+
+def code_span(line: str) -> str:
+    """Return a sanitized line as Markdown code; a backtick in it cannot end it."""
+    line = line or " "  # two backticks without anything between them would begin one
+    longest = max(map(len, re.findall("`+", line)), default=0)
+    marks = "`" * (longest + 1)
+    return f"{marks} {line} {marks}" if longest else f"`{line}`"
 
 
 def longest_run(text: str) -> int:

@@ -22,9 +22,11 @@ def visit_label(stage: str, visit: int, width: int = 0) -> str:
     return (truncate(name, max(width - len(number), 2)) if width else name) + number
 
 
-def plural(number: int, noun: str) -> str:
-    """Return a number of things, such as `1 stage` or `1,200 stages`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def plural(number: int, one: str, several: str = "") -> str:
+    """Return a number of things, such as `1 stage`, `1,200 stages`, or `2 fixes are` with words of their own."""
+    if number == 1:
+        return f"1 {one}"
+    return f"{number:,} {several or f'{one}s'}"
 
 
 def listing(words: Sequence[str], most: int | None = None, last: str = "and") -> str:

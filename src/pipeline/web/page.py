@@ -33,7 +33,7 @@ from pipeline.errors import AwfError
 from pipeline.findings.explanation import location_text
 from pipeline.findings.walk.present import read_markdown
 from pipeline.redaction import Redactor
-from pipeline.text import format_clock, format_cost, format_duration
+from pipeline.text import format_clock
 from pipeline.web.live import Feed
 from pipeline.web.security import HEADERS
 from pipeline.web.store import OpenStore, StoreReader
@@ -277,12 +277,6 @@ def _seconds(time: str) -> float:
         return 0.0
 
 
-def _limit(value: float, name: str) -> str:
-    """The value of a limit in its own unit."""
-    formats = {"max_duration": format_duration, "max_cost_usd": format_cost}
-    return formats[name](value) if name in formats else f"{value:g}"
-
-
 def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(WEB / "templates"),
@@ -298,7 +292,6 @@ def _environment() -> Environment:
         "iso": _iso,
         "clock": format_clock,
         "kind": error_kind,
-        "limit": _limit,
         "location": location_text,
         "seconds": _seconds,
     }

@@ -54,34 +54,42 @@ def run(request: Request) -> Response:
         return JSONResponse(snapshot.overview().as_json())
     values: dict[str, Any] = {"run": snapshot, "state": snapshot.state}
     if part in ("", "status"):  # of the run as it is now, whichever record the rest of the page shows
-        current = snapshot if snapshot.is_latest else store.run(run_id)
-        overview = current.overview()
-        until = None if store.cluster else overview.until  # a cluster waits for a quota by itself
-        raises = [option.removeprefix("--raise ") for option in overview.resume or () if option.startswith("--raise ")]
-        values |= {
-            "current": current,
-            "overview": overview,
-            "commands": resume_commands(run_id, overview.resume or (), until, time.time()),
-            "resumes_at": until,
-            "raised": dict(limit.split("=") for limit in raises),
-            "gate": read_gate(store, current, site.redactor),
-            "status_live": url("s", store.name, "runs", run_id, part="status"),
-        }
+        values |= _status_values(store, snapshot if snapshot.is_latest else store.run(run_id), site.redactor)
     if part in ("", "view"):
-        at, stage = "" if snapshot.is_latest else snapshot.history.position, query.get("stage", "")
-        before = parse_number(query.get("before", "")) or 0
-        values |= {
-            "chart": draw_chart(snapshot, store.name),
-            "timeline": build_timeline(snapshot, time.time(), stage, before),
-            "totals": snapshot.history.stage_totals(),
-            "view_live": url("s", store.name, "runs", run_id, stage=stage, before=before or "", at=at, part="view"),
-            "at": at,
-        }
+        values |= _view_values(store, snapshot, query.get("stage", ""), parse_number(query.get("before", "")) or 0)
     if part in ("", "rounds"):
         values["rounds"] = store.review_rounds(run_id)
         values["triage"] = list(markdown_parts(store.triage_report(run_id)))
         values["rounds_live"] = url("s", store.name, "runs", run_id, part="rounds")
     return render(request, "run.html", values)
+
+
+def _status_values(store: ServedStore, current: RunSnapshot, redactor: Redactor) -> dict[str, Any]:
+    run_id, overview = current.state.run_id, current.overview()
+    until = None if store.cluster else overview.until  # a cluster waits for a quota by itself
+    options = overview.resume or ()
+    raises = [option.removeprefix("--raise ") for option in options if option.startswith("--raise ")]
+    return {
+        "current": current,
+        "overview": overview,
+        "commands": resume_commands(run_id, options, until, time.time()),
+        "resumes_at": until,
+        "raised": dict(limit.split("=") for limit in raises),
+        "gate": read_gate(store, current, redactor),
+        "status_live": url("s", store.name, "runs", run_id, part="status"),
+    }
+
+
+def _view_values(store: ServedStore, run: RunSnapshot, stage: str, before: int) -> dict[str, Any]:
+    at = "" if run.is_latest else run.history.position
+    live = {"stage": stage, "before": before or "", "at": at, "part": "view"}
+    return {
+        "chart": draw_chart(run, store.name),
+        "timeline": build_timeline(run, time.time(), stage, before),
+        "totals": run.history.stage_totals(),
+        "view_live": url("s", store.name, "runs", run.state.run_id, **live),
+        "at": at,
+    }
 
 
 # --- what it asks ----------------------------------------------------------------------------------------------------
@@ -102,14 +110,15 @@ def read_gate(store: ServedStore, snapshot: RunSnapshot, redactor: Redactor) -> 
     state = snapshot.state
     if state.status.final or not waits_for_person(state.stage):
         return None
+    is_triage = isinstance(state.stage, TriageStage)
     pending = decided = None
     with store.open() as runs, store.open_journal() as journal:
         mailbox = MemoryMailbox() if runs.connection_problem() else runs.mailbox  # it cannot be read now
-        if isinstance(state.stage, TriageStage):
+        if is_triage:
             decided = mailbox.answer(state.run_id, *state.cursor)
         else:
             pending = find_question(load_records(journal, state.run_id), mailbox)
-    if pending is None and not isinstance(state.stage, TriageStage):  # something else comes first, such as a limit
+    if not (pending or is_triage):  # something else comes first, such as a limit
         return None
     changes = diff_run(state, snapshot.history.created.head, os.environ, store.directory)
     return GateView(pending, changes, list(_patch_lines(redactor.text(changes.patch))), decided)
@@ -146,9 +155,9 @@ def _taken_arrow(visit: VisitRecord, arrows: Iterable[Arrow]) -> ArrowKey | None
     if chosen is None or chosen.target is None:
         return None
     roles = [arrow.role for arrow in arrows if (arrow.source, arrow.target) == (visit.stage, chosen.target)]
-    if not roles:
-        return None
-    return (visit.stage, chosen.target, EdgeRole(chosen.role) if chosen.role in roles else roles[0])
+    if chosen.role in roles:
+        return (visit.stage, chosen.target, EdgeRole(chosen.role))
+    return (visit.stage, chosen.target, roles[0]) if roles else None
 
 
 def _stage_marks(run: RunSnapshot, store: str) -> Iterator[tuple[str, StageMark]]:
@@ -156,20 +165,25 @@ def _stage_marks(run: RunSnapshot, store: str) -> Iterator[tuple[str, StageMark]
     current = set() if state.status.final else {state.cursor.stage, *dict(running_visits(state))}
     branches = state.progress.branches  # those of a running parallel stage are counted when it is done
     for stage in state.workflow.stages:
-        is_current, errored = stage.id in current, stage.id in state.progress.errors
-        started = is_current and state.status is not RunStatus.PAUSED  # a limit stops a stage before it starts
-        visits = state.visits.get(stage.id, 0) + (started or errored or stage.id in branches)
-        ended = branches[stage.id].status if stage.id in branches else state.outcomes.get(stage.id)
-        status = "error" if errored else run.status if is_current else ended
+        is_current, errored, branch = stage.id in current, stage.id in state.progress.errors, branches.get(stage.id)
+        status: str | None
+        if errored:
+            status = "error"
+        elif is_current:
+            status = run.status
+        else:
+            status = branch.status if branch else state.outcomes.get(stage.id)
         if status is None:
             yield stage.id, StageMark("idle", "not visited")
             continue
+        started = is_current and state.status is not RunStatus.PAUSED  # a limit stops a stage before it starts
+        visits = state.visits.get(stage.id, 0) + (started or errored or branch is not None)
         glyph, kind = GLYPHS[status]
-        css = f"{kind} current" if is_current else kind
-        sign = f"{glyph} {status}" if errored else glyph if visits < 2 else f"{glyph} ×{visits}"
+        sign = glyph if visits < 2 else f"{glyph} ×{visits}"
         words = f"{status.replace('_', ' ')}, {plural(visits, 'visit')}"
         link = url("s", store, "runs", state.run_id, stage=stage.id, at=at) + "#visits"
-        yield stage.id, StageMark(css, words, sign, link)
+        css = f"{kind} current" if is_current else kind
+        yield stage.id, StageMark(css, words, f"{glyph} {status}" if errored else sign, link)
 
 
 # --- its visits ------------------------------------------------------------------------------------------------------
@@ -201,16 +215,18 @@ def build_timeline(run: RunSnapshot, now: float, stage: str = "", before: int = 
     end = min(before, len(entries)) if before > 0 else len(entries)
     first = max(end - PAGE_SIZE, 0)
     axis = _Axis(entries[first:end], run.state, now)
-    rows = [
-        (entry, "", 0.0, 0.0) if isinstance(entry, RunNote) else (entry, visit_status(entry, run), *axis.bar(entry))
-        for entry in reversed(entries[first:end])
-    ]
+    rows = list[TimelineRow]()
+    for entry in reversed(entries[first:end]):
+        if isinstance(entry, RunNote):
+            rows.append((entry, "", 0.0, 0.0))
+        else:
+            rows.append((entry, visit_status(entry, run), *axis.bar(entry)))
     return Timeline(rows, first, end, len(entries), stage)
 
 
 def visit_status(visit: VisitRecord, run: RunSnapshot) -> str:
     """How a visit ended, or the status of the run while it has not."""
-    if ended := visit.outcome or visit.error:
+    if ended := visit.result:
         return str(ended.status)
     return str(RunStatus.CANCELLED) if visit.end is AttemptEnd.CANCELLED else run.status
 

@@ -691,7 +691,7 @@ def test_unwritable_files_raise_after_the_commit(run: Run, monkeypatch: pytest.M
         full.setattr("pipeline.files.write_file", refuse)
         with pytest.raises(AwfError):
             plugin.committed(EMPTY, EMPTY)
-    plugin.on_resume("r")
+    plugin_of(run).before_stage(run.stage("rev"), 2, run.state)
     assert (run.root / ".code-review/review-latest.json").is_file()
 
 

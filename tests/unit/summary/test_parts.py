@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.budget import Part
 from pipeline.summary.parts import prose, quoted, section
+from pipeline.text.budget import Part
 
 TEXT = st.text("ab`~\n ", min_size=1, max_size=400).filter(str.strip)
 PARTS = st.one_of(TEXT.map(Part), TEXT.map(lambda text: quoted("- k:", text)), TEXT.map(prose))

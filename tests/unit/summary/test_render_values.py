@@ -6,10 +6,10 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.budget import Part
 from pipeline.engine.context import Context
 from pipeline.summary.parts import section
 from pipeline.summary.render import context_values
+from pipeline.text.budget import Part
 
 CONTEXTS = st.dictionaries(
     st.text("abc_.", min_size=1, max_size=4), st.text("xy\n `", max_size=6) | st.just("long " * 60), max_size=12

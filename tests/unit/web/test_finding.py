@@ -167,7 +167,7 @@ def test_control_characters_are_visible(root: Path) -> None:
     found = cut(root, "t.py")
     assert "\u202e" not in found.lines[0][1]
     assert found.lines[1][1] == "\tb"
-    assert len(found.lines[2][1]) == 401
+    assert len(found.lines[2][1]) == 400
 
 
 def test_excerpts_are_unique_and_few(root: Path) -> None:

@@ -2,11 +2,12 @@
 
 from difflib import get_close_matches
 
-from pipeline.app.run_names import MAX_NAMES, NEWEST, join_names
+from pipeline.app.run_names import MAX_NAMES, NEWEST
 from pipeline.errors import AwfError
 from pipeline.findings.events import Pass
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, PassId
+from pipeline.text import listing
 
 
 def find_finding(name: str, ledger: Ledger) -> Finding:
@@ -23,9 +24,9 @@ def suggest_finding(name: str, ledger: Ledger) -> str:
     if not ids:
         return "there are no findings yet; add some with: awf findings import FILE"
     if matching := [id for id in ids if name and id.startswith((name, f"fnd_{name}"))]:
-        return f"{len(matching)} ids start with that: {join_names(matching)}"
+        return f"{len(matching)} ids start with that: {listing(matching, MAX_NAMES)}"
     close = get_close_matches(name, ids, n=MAX_NAMES, cutoff=0.6)
-    return f"did you mean {join_names(close)}?" if close else '"awf findings list --state all" lists them'
+    return f"did you mean {listing(close, MAX_NAMES)}?" if close else '"awf findings list --state all" lists them'
 
 
 def is_verifiable(ledger: Ledger) -> bool:
@@ -53,6 +54,6 @@ def find_pass(name: str, ledger: Ledger) -> Pass:
     if len(matching) == 1 or exact in matching:
         return passes[exact if exact in matching else matching[0]]
     if matching:
-        help = f"give more of the id: {join_names(matching)}"
+        help = f"give more of the id: {listing(matching, MAX_NAMES)}"
         raise AwfError(f'{len(matching)} passes start with "{name}"', help=help)
-    raise AwfError(f'there is no pass "{name}"', help=f"the newest are {join_names([*reversed(passes)])}")
+    raise AwfError(f'there is no pass "{name}"', help=f"the newest are {listing([*reversed(passes)], MAX_NAMES)}")

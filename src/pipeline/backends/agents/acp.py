@@ -167,31 +167,31 @@ class AcpTranscript(AgentTranscript):
         """Take the report of a failed request: of gemini, or in the log of opencode."""
         if re.match(r"Attempt \d+ failed", line):
             yield AgentEvent("retry", line.strip())
-        else:
-            for event in self._opencode.read_stderr(line):
-                if error_kind(event.text) is ErrorKind.INVALID:  # it then replaces the prompt by a summary, and answers
-                    self.refused = AgentError(ErrorKind.INVALID, event.text)
-                yield event
+            return
+        for event in self._opencode.read_stderr(line):
+            if error_kind(event.text) is ErrorKind.INVALID:  # it then replaces the prompt by a summary, and answers
+                self.refused = AgentError(ErrorKind.INVALID, event.text)
+            yield event
 
     def error_instead_of_answer(self) -> AgentError | None:
         """The error that an adapter passes on as an answer. What a model says has used tokens."""
-        text = self.text.strip()
+        text, last = self.text.strip(), self.last_failure or AgentError(ErrorKind.UNKNOWN, "")
         if self.failed:
-            kind = self.last_failure.kind if self.last_failure else ErrorKind.UNKNOWN
-            return AgentError(error_kind(text, default=kind), text)
+            return AgentError(error_kind(text, default=last.kind), text)
         if self.refused:
             return self.refused
         if self.usage and (self.usage.input_tokens or self.usage.output_tokens):
             return None
         if _OUTAGE.match(text) and "\n" not in text:
             return AgentError(error_kind(text), text)
-        last = self.last_failure
-        if (text and self.reports_usage) or (last and not text):
-            said = text or (last.message if last else "")
-            kind = error_kind(text, default=last.kind if last else ErrorKind.UNKNOWN)
-            kind = ErrorKind.EMPTY if kind is ErrorKind.UNKNOWN else kind
-            return AgentError(kind, f"the agent returned no answer of a model{said and f': {said}'}")
-        return None
+        is_suspect = self.reports_usage if text else self.last_failure is not None
+        if not is_suspect:
+            return None
+        kind = error_kind(text, default=last.kind)
+        if kind is ErrorKind.UNKNOWN:
+            kind = ErrorKind.EMPTY
+        said = f": {text or last.message}" if text or last.message else ""
+        return AgentError(kind, f"the agent returned no answer of a model{said}")
 
     def tool(self, call: Message) -> tuple[str, str]:
         """The kind and the title of a tool call, by its latest update."""
@@ -294,12 +294,7 @@ class AcpSession:
             case "fs/read_text_file" if self._access is not Access.NONE:
                 return {"content": self._read_file(params)}
             case "fs/write_text_file" if self._access is Access.CODING:
-                path = self._resolve(params["path"])
-                try:
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_text(params["content"], encoding="utf-8", newline="")
-                except OSError as error:
-                    raise RpcError(INTERNAL_ERROR, f'cannot write "{path}": {error}') from error
+                self._write_file(params)
                 return {}
             case "fs/read_text_file" | "fs/write_text_file":
                 self.transcript.denied.append(method)
@@ -437,11 +432,13 @@ class AcpSession:
             return {"outcome": "cancelled"}
         call, options = params["toolCall"], {option["kind"]: option["optionId"] for option in params["options"]}
         kind, title = self.transcript.tool(call)
-        if allowed := _may_use(self._access, kind):
+        if _may_use(self._access, kind):
             self.transcript.allowed.add(call["toolCallId"])
+            once, always = _ALLOW
         else:
             self.transcript.denied.append(title)
-        chosen = next((options[want] for want in (_ALLOW if allowed else _REJECT) if want in options), None)
+            once, always = _REJECT
+        chosen = options.get(once, options.get(always))
         return {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}
 
     def _read_file(self, params: Message) -> str:
@@ -454,8 +451,16 @@ class AcpSession:
         except (OSError, UnicodeDecodeError) as error:
             raise RpcError(INTERNAL_ERROR, f'cannot read "{path}" as text: {error}') from error
         first = max((params.get("line") or 1) - 1, 0)
-        limit = params.get("limit")
-        return "".join(lines[first:] if limit is None else lines[first : first + limit])
+        count = params.get("limit")
+        return "".join(lines[first:] if count is None else lines[first : first + count])
+
+    def _write_file(self, params: Message) -> None:
+        path = self._resolve(params["path"])
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(params["content"], encoding="utf-8", newline="")
+        except OSError as error:
+            raise RpcError(INTERNAL_ERROR, f'cannot write "{path}": {error}') from error
 
     def _resolve(self, name: str) -> Path:
         try:

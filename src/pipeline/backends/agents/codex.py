@@ -114,23 +114,28 @@ class CodexTranscript(AgentTranscript):
                 self._answer = text
                 yield AgentEvent("text", text)
             case {"type": "item.completed", "item": dict(item)} if label := _tool_label(item):
-                if str(item.get("id")) not in self._started:  # some tools are reported only when they have run
-                    yield AgentEvent("tool_start", label)
-                tool, _, _ = label.partition(":")
-                refused = item.get("status") == "declined" or _BLOCKED.search(str(item.get("aggregated_output", "")))
-                if refused and item.get("status") in ("failed", "declined") and tool not in self.denied:
-                    self.denied.append(tool)
-                failed = item.get("status") in ("failed", "declined")
-                yield AgentEvent("tool_end", f"{label}: failed" if failed else label)
+                yield from self._end_tool(item, label)
+
+    def _end_tool(self, item: Message, label: str) -> Iterator[AgentEvent]:
+        if str(item.get("id")) not in self._started:  # some tools are reported only when they have run
+            yield AgentEvent("tool_start", label)
+        if item.get("status") not in ("failed", "declined"):
+            yield AgentEvent("tool_end", label)
+            return
+        tool, _, _ = label.partition(":")
+        refused = item["status"] == "declined" or _BLOCKED.search(str(item.get("aggregated_output", "")))
+        if refused and tool not in self.denied:
+            self.denied.append(tool)
+        yield AgentEvent("tool_end", f"{label}: failed")
 
     def finish(self, stderr: str) -> None:
         """Keep the answer of a completed turn; before its thread starts only its standard error says what is wrong."""
         if self.ended:
             self.text = self._answer
-        else:
-            self.usage = None
-            if not self.session and not self.error:
-                self.error = find_error(stderr, _REFUSAL, ErrorKind.CONFIG)
+            return
+        self.usage = None
+        if not self.session and not self.error:
+            self.error = find_error(stderr, _REFUSAL, ErrorKind.CONFIG)
 
 
 def _thread_usage(usage: object) -> Usage | None:

@@ -256,7 +256,7 @@ def _paint(last: Review) -> Callable[[str], str]:
 
 def _claimed_text(last: Review) -> str:
     """Return how many fixes are to be verified, and whether nothing else is in the way."""
-    fixes = "1 claimed fix is" if len(last.claimed) == 1 else f"{len(last.claimed)} claimed fixes are"
+    fixes = plural(len(last.claimed), "claimed fix is", "claimed fixes are")
     numbers = ", ".join(f"#{finding.number}" for finding in last.claimed)
     only_claims = last.complete and all(line.state is FindingState.FIX_CLAIMED for line in last.blocking)
     if last.blocking and only_claims and not last.rejections:

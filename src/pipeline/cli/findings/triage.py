@@ -204,7 +204,7 @@ def _print_result(result: TriageResult, word: str, *, filtered: bool, as_json: b
                 click.echo(f"and {len(findings) - _MAX_PREVIEW} more; --dry-run --json lists all")
     elif filtered:
         for state, findings in result.by_state.items():
-            click.echo(f"{len(findings)} {'finding is' if len(findings) == 1 else 'findings are'} {state} now.")
+            click.echo(f"{plural(len(findings), 'finding is', 'findings are')} {state} now.")
     else:
         for move in result.moves:
             one = move.finding

@@ -10,6 +10,7 @@ from pipeline.findings.formats import items
 from pipeline.findings.formats.fields import filled
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, Gate, Location, Severity
+from pipeline.text import escape_command
 
 _CONTROL = re.compile("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -27,12 +28,8 @@ def _command(finding: Finding, number: int) -> str:
     place = finding.location or Location(path="")
     properties = filled(file=place.path, line=place.start, endLine=place.end)
     properties["title"] = f"{finding.severity}: {finding.title}"
-    escaped = {name: _escape(str(value)).replace(":", "%3A").replace(",", "%2C") for name, value in properties.items()}
+    escaped = {name: escape_command(_CONTROL.sub(" ", str(value)), ":,") for name, value in properties.items()}
     named = ",".join(f"{name}={value}" for name, value in escaped.items())
     fix = f"Fix: {finding.fix}" if finding.fix else ""
     body = "\n".join(filter(None, (finding.impact or finding.title, fix, f"(#{number}, {finding.reviewer})")))
-    return f"::{level} {named}::{_escape(body)}"
-
-
-def _escape(text: str) -> str:
-    return _CONTROL.sub(" ", text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return f"::{level} {named}::{escape_command(_CONTROL.sub(' ', body))}"

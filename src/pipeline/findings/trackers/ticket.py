@@ -14,7 +14,7 @@ from typing import Literal, Protocol
 from pipeline.findings.lines import Line
 from pipeline.findings.model import Change, Evidence, Finding, FindingState
 from pipeline.findings.scales import confidence_to_word
-from pipeline.text import ELLIPSIS, sanitize_block, sanitize_line
+from pipeline.text import sanitize_block, sanitize_line, truncate_length
 
 MAX_TITLE = 200  # characters
 _MAX_PROSE = 9_000  # characters of one text
@@ -143,7 +143,7 @@ def _reopenings(line: Line) -> list[Change]:
 
 def fenced(text: str, *, wrap: bool = True) -> str:
     """Return a text from outside in a fence longer than any in it."""
-    shown = _truncate(_defuse(text).strip("\n"), _MAX_PROSE)
+    shown = truncate_length(_defuse(text).strip("\n"), _MAX_PROSE)
     if wrap:
         lines = (_WRAPPER.fill(line) if len(line) > _WIDTH else line for line in shown.split("\n"))
         shown = "\n".join(lines)
@@ -156,7 +156,7 @@ def fenced(text: str, *, wrap: bool = True) -> str:
 def _body(line: Line, finding: Finding, others: list[str]) -> str:
     quotes = [text for one in finding.evidence if (text := _quote(one))]
     shown = list(_within(quotes, _MAX_QUOTES))
-    also = list(_within([fenced(_truncate(text, _MAX_QUOTE)) for text in others], _MAX_OTHERS))
+    also = list(_within([fenced(truncate_length(text, _MAX_QUOTE)) for text in others], _MAX_OTHERS))
     sections = [
         f"<!-- awf:{line.id} -->",
         "## Why it matters",
@@ -188,7 +188,7 @@ def _quote(evidence: Evidence) -> str:
     if not text.strip():
         return ""
     where = _one_line(evidence.path_line, _MAX_METADATA)
-    return fenced("\n".join(part for part in (where, _truncate(text, _MAX_QUOTE)) if part.strip()), wrap=False)
+    return fenced("\n".join(part for part in (where, truncate_length(text, _MAX_QUOTE)) if part.strip()), wrap=False)
 
 
 def _metadata(line: Line) -> Iterator[str]:
@@ -202,11 +202,7 @@ def _metadata(line: Line) -> Iterator[str]:
 
 
 def _one_line(text: str, limit: int) -> str:
-    return _truncate(_defuse(sanitize_line(text)), limit)
-
-
-def _truncate(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}{ELLIPSIS}"
+    return truncate_length(_defuse(sanitize_line(text)), limit)
 
 
 def _defuse(text: str) -> str:

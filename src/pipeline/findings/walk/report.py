@@ -242,7 +242,7 @@ def _explain(walk: Walk, review: Review) -> str:
 
 
 def _are(lines: Sized) -> str:
-    return f"{plural(len(lines), 'finding')} {'is' if len(lines) == 1 else 'are'}"
+    return plural(len(lines), "finding is", "findings are")
 
 
 def _nothing_to_decide(review: Review, apply_with: str) -> str:
@@ -258,7 +258,7 @@ def _nothing_to_decide(review: Review, apply_with: str) -> str:
         names = ", ".join(one_line(look.reviewer, _MAX_NAME) for look in review.rejections)
         return f"The change is rejected by {names}. No finding needs a decision."
     safe = _count_safe_fixes(review)
-    applied = f" — {safe} safe_auto {'fix' if safe == 1 else 'fixes'} applied" if safe else ""
+    applied = f" — {plural(safe, 'safe_auto fix', 'safe_auto fixes')} applied" if safe else ""
     left = _count_kinds(review)
     if not left:
         return f"All findings resolved{applied}."

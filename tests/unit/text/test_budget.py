@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.budget import Part, fair_shares, fit
+from pipeline.text.budget import Part, fair_shares, fit
 
 
 def word(length: int, priority: int = 0, *, least: int = 100) -> Part:
