@@ -1,6 +1,7 @@
 """Why a finding is what it is: who reported it, which line of work it is part of, who said what about it and when."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from pipeline.findings.events import Disposition
 from pipeline.findings.ledger import Ledger
@@ -45,6 +46,18 @@ def member_line(member: Finding) -> str:
     """Return a finding of a line of work in one line: who reports what, how bad it is, and what became of it."""
     state = member.state.replace("_", " ")
     return f"#{member.number} {member.reviewer} ({member.severity}, {state}) {location_text(member)}: {member.title}"
+
+
+def member_row(finding: Finding) -> dict[str, Any]:
+    """Return a finding of a line of work for a program."""
+    return {
+        "id": finding.id,
+        "number": finding.number,
+        "reviewer": finding.reviewer,
+        "severity": str(finding.severity),
+        "state": str(finding.state),
+        "title": finding.title,
+    }
 
 
 def explain(finding: Finding, ledger: Ledger) -> dict[str, list[str]]:
@@ -111,6 +124,12 @@ def _merged_items(finding: Finding, ledger: Ledger) -> Iterator[str]:
         for outcome in passed.entries:
             if outcome.disposition is Disposition.MERGED and outcome.into in names:
                 yield f"{outcome.input_id} of {passed.id}: {outcome.reason}"
+
+
+def said_text(word: str, why: str) -> str:
+    """Return what was said of a finding, such as `not fixed, too hard`."""
+    word = word.replace("_", " ")
+    return f"{word}, {why}" if why else word
 
 
 def change_text(change: Change) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple
 
 from pipeline.errors import AwfError
 from pipeline.findings.events import Pass
@@ -31,39 +30,49 @@ class Round:
         return frozenset((*self.carried, *self.new, *self.regressed))
 
 
-class _Moment(NamedTuple):
-    """Right after a pass."""
+class _Timeline:
+    """Tells what had been said of a finding right after a pass.
 
-    passed: Pass
-    number: int  # of the pass in the store, from 1
+    What a pass says counts from that pass on. What is said outside of passes, such as a claim after the second pass,
+    counts from the next one on, the third.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._numbers = {str(id): number for number, id in enumerate(ledger.passes, 1)}
+
+    def number(self, passed: Pass) -> int:
+        """Return the number of a pass in the store, from 1."""
+        return self._numbers[passed.id]
+
+    def said(self, finding: Finding, after: Pass) -> Sequence[Change]:
+        """Return the history of a finding right after a pass."""
+        number = self.number(after)
+        history = zip(finding.history, self._ledger.passes_before[finding.id], strict=True)
+        return [change for change, before in history if self._numbers.get(change.pass_id, before + 1) <= number]
+
+    def said_in_run(self, finding: Finding, after: Pass | None) -> Sequence[Change]:
+        """Return the same, and nothing as long as the run of the pass has said nothing of the finding."""
+        if after is None:
+            return ()
+        said, own = self.said(finding, after), self._ledger.passes_of(after.run)
+        return said if any(change.pass_id in own for change in said) else ()
 
 
 def rounds(ledger: Ledger, run: str) -> list[Round]:
     """Return the rounds of a run, first to last."""
     found: list[Round] = []
-    before: _Moment | None = None
+    timeline, before = _Timeline(ledger), None
     for number, group in groupby(passes_of(ledger, run), key=lambda passed: passed.round):
-        after = _right_after(list(group)[-1], ledger)
+        after = list(group)[-1]
         numbers: dict[str, list[int]] = {name: [] for name in BECAME}
         for finding in ledger.findings.values():
-            name = _became(_said_in_run(ledger, finding, before), _said_in_run(ledger, finding, after))
+            name = _became(timeline.said_in_run(finding, before), timeline.said_in_run(finding, after))
             if name:
                 numbers[name].append(finding.number)
         found.append(Round(number, **{name: tuple(sorted(listed)) for name, listed in numbers.items()}))
         before = after
     return found
-
-
-def _right_after(passed: Pass, ledger: Ledger) -> _Moment:
-    return _Moment(passed, list(ledger.passes).index(passed.id) + 1)
-
-
-def _said_in_run(ledger: Ledger, finding: Finding, moment: _Moment | None) -> Sequence[Change]:
-    """Return the history of a finding up to a moment of a run; empty if the run had said nothing of it by then."""
-    if moment is None:
-        return ()
-    said, own = _said_by(ledger, finding, moment), ledger.passes_of(moment.passed.run)
-    return said if any(change.pass_id in own for change in said) else ()
 
 
 def stall_reason(ledger: Ledger, run: str) -> str:
@@ -112,13 +121,13 @@ def compare_passes(ledger: Ledger, before: Pass, after: Pass) -> dict[str, list[
 
     Resolved, carried, new or regressed, each in at most one list; `claimed` has those of them with a fix to verify.
     """
-    first, last = _right_after(before, ledger), _right_after(after, ledger)
-    if first.number > last.number:
+    timeline = _Timeline(ledger)
+    if timeline.number(before) > timeline.number(after):
         raise AwfError(f"{before.id} is later than {after.id}", help="give the earlier pass first")
     lists: dict[str, list[Finding]] = {name: [] for name in (*BECAME, "claimed")}
     for finding in ledger.findings.values():
-        said = _said_by(ledger, finding, last)
-        name = _became(_said_by(ledger, finding, first), said)
+        said = timeline.said(finding, after)
+        name = _became(timeline.said(finding, before), said)
         if name:
             lists[name].append(finding)
         if _state(said) is FindingState.FIX_CLAIMED:
@@ -136,16 +145,6 @@ def _became(before: Sequence[Change], after: Sequence[Change]) -> str:
         return "new"
     closed = any(change.state and not change.state.is_open for change in after[len(before) :])
     return "carried" if was_open and not closed else "regressed"
-
-
-def _said_by(ledger: Ledger, finding: Finding, moment: _Moment) -> Sequence[Change]:
-    """Return the history of a finding right after a pass: what was said before the pass, and what the pass said.
-
-    A claim that follows the second pass has the count 2, as what this pass said itself.
-    """
-    said = zip(finding.history, ledger.passes_before[finding.id], strict=True)
-    own = moment.passed.id
-    return [change for change, count in said if count < moment.number or change.pass_id == own]
 
 
 def _state(said: Sequence[Change]) -> FindingState | None:

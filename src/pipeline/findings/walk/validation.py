@@ -9,7 +9,7 @@ from pipeline.findings.lines import Line
 from pipeline.findings.model import Finding, FindingId
 from pipeline.findings.rulings import quote_line
 from pipeline.findings.walk.present import one_line
-from pipeline.findings.walk.state import NOT_VALIDATED, Validation
+from pipeline.findings.walk.state import Validation
 
 VALIDATE = "validate"  # the validator's name in a script; its visits are the findings, in order
 VALIDATED = '{"validated": true, "reason": "not checked: the script has no entry"}'  # its answer without an entry
@@ -24,15 +24,15 @@ AskValidator = Callable[[int, Line, str], Awaitable[str]]
 
 
 async def validate_lines(lines: Sequence[Line], base: str, ask: AskValidator) -> dict[FindingId, Validation]:
-    """Ask about each line of work, a few at once. One that gets no readable answer is not validated."""
+    """Ask about each line of work, a few at once; return the answers that can be read."""
     limit = asyncio.Semaphore(_AT_ONCE)
 
-    async def check(number: int, line: Line) -> Validation:
+    async def check(number: int, line: Line) -> Validation | None:
         async with limit:
             return read_validation(await ask(number, line, build_validation_question(line, base)))
 
-    checks = [check(number, line) for number, line in enumerate(lines, 1)]
-    return dict(zip((line.id for line in lines), await asyncio.gather(*checks), strict=True))
+    answers = await asyncio.gather(*(check(number, line) for number, line in enumerate(lines, 1)))
+    return {line.id: answer for line, answer in zip(lines, answers, strict=True) if answer}
 
 
 def build_validation_question(line: Line, base: str = "") -> str:
@@ -76,10 +76,10 @@ def quote_finding(finding: Finding) -> list[str]:
     return [f"> {name}: {quote_line(text, _MAX_TEXT)}" for name, text in quoted.items() if text.strip()]
 
 
-def read_validation(answer: str) -> Validation:
-    """Return the validator's answer; one that cannot be read is not a validation."""
+def read_validation(answer: str) -> Validation | None:
+    """Return the validator's answer; None if it cannot be read."""
     for found in Answer(answer).values:
-        value = found.value
-        if isinstance(value, dict) and isinstance(value.get("validated"), bool):
-            return Validation(value["validated"], one_line(str(value.get("reason") or ""), _MAX_REASON))
-    return NOT_VALIDATED
+        match found.value:
+            case {"validated": bool(validated), **more}:
+                return Validation(validated, one_line(str(more.get("reason", "")), _MAX_REASON))
+    return None

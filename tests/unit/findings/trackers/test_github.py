@@ -52,13 +52,6 @@ def test_filing_twice_makes_one_issue(context: TrackerContext, gh: FakeGh, make:
     assert gh.commands == ["issue list"]
 
 
-def test_an_issue_of_this_session_is_known_before_a_search_finds_it(issues: Tracker, gh: FakeGh, make: Make) -> None:
-    """GitHub's search is minutes behind."""
-    gh.set(indexing=False)
-    assert issues.file(make()) == issues.file(make()) == Filed(URL)
-    assert len(gh["issues"]) == 1
-
-
 def test_a_recorded_issue_is_known_before_a_search_finds_it(context: TrackerContext, gh: FakeGh, make: Make) -> None:
     """The ledger has its reference."""
     gh.set(indexing=False)
@@ -166,12 +159,10 @@ def test_without_the_right_to_create_labels_there_is_none(issues: Tracker, gh: F
 
 
 def test_an_existing_label_is_used(issues: Tracker, gh: FakeGh, make: Make) -> None:
-    """It is asked for once in a session."""
+    """It is left as it is."""
     gh.set(labels=["severity: high"])
     issues.file(make())
-    issues.file(make("fnd_11111111"))
-    assert [issue["label"] for issue in gh["issues"]] == ["severity: high"] * 2
-    assert gh.commands.count("label create") == 1
+    assert [issue["label"] for issue in gh["issues"]] == ["severity: high"]
 
 
 def test_a_title_is_never_an_option(issues: Tracker, gh: FakeGh, make: Make) -> None:
