@@ -245,7 +245,7 @@ def test_a_review_prompt_has_what_was_tried_and_what_changed(project: Project, p
         f"[FINDING N: {word}" in second for word in ("fixed", "not fixed", "upheld", "withdrawn", "lowered to P2")
     )
     assert "\n+# second\n" in third
-    assert "tried: not_fixed fix because it is hard" in third
+    assert "tried: fix: not fixed, because it is hard" in third
     assert "\n-# second\n" in fourth
     assert not [text for text in (third, fourth) if "WARNING SIGN" in text]
     fixing = project.prompt("fix", 2)
