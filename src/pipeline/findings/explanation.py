@@ -14,9 +14,7 @@ _MAX_LINES = 12  # of one part; the record has all of them
 
 def location_text(finding: Finding) -> str:
     """Return where a finding is, such as `src/a.py:3-5`; a dash if it has no place."""
-    if finding.location is None:
-        return next((item.path for item in finding.evidence if item.path), "-")
-    return str(finding.location)
+    return str(finding.location or "-")
 
 
 def possible_duplicates(finding: Finding, ledger: Ledger) -> str:
@@ -77,25 +75,19 @@ def explain(finding: Finding, ledger: Ledger) -> dict[str, list[str]]:
 
 def explain_item(input_id: str, ledger: Ledger) -> list[str]:
     """Return what became of an item such as `ruff#3` in the last pass that had it; nothing if no pass had."""
-    found = [
-        (passed, outcome)
-        for passed in reversed(ledger.passes.values())
-        for outcome in passed.entries
-        if outcome.input_id == input_id
+    items = [
+        (passed, item) for passed in ledger.passes.values() for item in passed.entries if item.input_id == input_id
     ]
-    if not found:
+    if not items:
         return []
-    (passed, outcome), *earlier = found
-    into = f" into {outcome.into}" if outcome.into else ""
-    lines = [f"{input_id} of {passed.id}  {outcome.title}", f"{outcome.disposition}{into}: {outcome.reason}"]
-    lines += [
-        f"it is #{finding.number} {finding.id} at {location_text(finding)}: {finding.title}"
-        for finding in ledger.findings.values()
-        if (finding.pass_id, finding.input_id) == (passed.id, input_id)
+    passed, item = items[-1]
+    into = f" into {item.into}" if item.into else ""
+    raised = [one for one in ledger.findings.values() if (one.pass_id, one.input_id) == (passed.id, input_id)]
+    return [
+        f"{input_id} of {passed.id}  {item.title}",
+        f"{item.disposition}{into}: {item.reason}",
+        *(f"it is #{one.number} {one.id} at {location_text(one)}: {one.title}" for one in raised),
     ]
-    if earlier:
-        lines.append(f"earlier passes with an item of this name: {', '.join(passed.id for passed, _ in earlier[:5])}")
-    return lines
 
 
 def _now(finding: Finding, ledger: Ledger) -> Iterator[str]:

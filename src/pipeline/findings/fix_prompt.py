@@ -168,12 +168,16 @@ def _details(line: Line) -> Iterator[str]:
     tried = [f"    tried: {_said(claim, claim.who)}" for claim in _claims(line)[-3:]]
     rulings = [(member, [one for one in member.history if one.what is What.RULING]) for member in line.open_members]
     ruled = [f"    ruled: {_said(made[-1], f'{made[-1].who} on #{member.number}')}" for member, made in rulings if made]
-    quotation = next((item.quote or item.raw for item in lead.evidence if item.quote or item.raw), "")
+    quotation = next(filter(None, (item.quote or item.raw for item in lead.evidence)), "")
     yield "\n".join([*tried, *ruled])
-    yield f"    fix: {quote_line(lead.fix, 600)}" if lead.fix else ""
-    yield f"    why: {quote_line(lead.impact, 400)}" if lead.impact else ""
+    yield _detail("fix", lead.fix or "", 600)
+    yield _detail("why", lead.impact, 400)
     yield "\n".join(_also(member) for member in line.open_members if member.id != lead.id)
-    yield f"    seen: {quote_line(quotation, 240)}" if quotation else ""
+    yield _detail("seen", quotation, 240)
+
+
+def _detail(name: str, text: str, length: int) -> str:
+    return f"    {name}: {quote_line(text, length)}" if text else ""
 
 
 def _said(change: Change, who: str) -> str:

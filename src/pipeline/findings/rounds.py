@@ -81,14 +81,12 @@ def stall_reason(ledger: Ledger, run: str) -> str:
 
 
 def _stall_signals(ledger: Ledger, run: str) -> Iterator[str]:
-    own = passes_of(ledger, run)
-    if not own:
-        return
-    ids = {passed.id for passed in own}
+    own = ledger.passes_of(run)
+    last = next(reversed(list(own)), "")
     for finding in ledger.findings.values():
         if not finding.state.active or finding.failing_stage:  # a stage may fail for another reason each time
             continue
-        said = [change for change in finding.history if change.run == run or change.pass_id in ids]
+        said = [change for change in finding.history if change.run == run or change.pass_id in own]
         answers = list(_answered_claims(said))
         refuted = sum(claim == "fixed" for claim, _ in answers)
         upheld = sum(claim == "wrong" and word != "lowered" for claim, word in answers)  # who lowers it gives way
@@ -96,7 +94,7 @@ def _stall_signals(ledger: Ledger, run: str) -> Iterator[str]:
             yield f"finding #{finding.number} was claimed to be fixed and was not, {refuted} times"
         if upheld >= STALL_LIMIT:
             yield f"finding #{finding.number} was disputed and upheld {upheld} times; a person has to decide"
-        if said and said[-1].note.startswith("regression") and said[-1].pass_id == own[-1].id:
+        if said and said[-1].note.startswith("regression") and said[-1].pass_id == last:
             yield f"finding #{finding.number} was fixed and came back"
 
 

@@ -45,6 +45,13 @@ STATE_OF = MappingProxyType(
 )
 """The state that a status means by itself."""
 
+_OPENED = MappingProxyType(
+    {
+        FindingState.REOPENED: FindingState.REOPENED,
+        FindingState.VERIFIED_FIXED: FindingState.REOPENED,
+        FindingState.FIX_CLAIMED: FindingState.REOPENED,
+    }
+)  # what the status `open` makes of a state; of any other, `open`
 _LINE_DIGEST = "line/v1:"  # the digest of a line of code; a dismissal of anything else cannot be looked up in a file
 
 
@@ -122,11 +129,7 @@ def decision(
 
 def state_after(state: FindingState, status: str) -> FindingState:
     """Return the state that a decision leads to; one that only repeats the present state leaves it alone."""
-    if status == "open" and state in (FindingState.OPEN, FindingState.REOPENED):
-        return state
-    if status == "open" and state in (FindingState.VERIFIED_FIXED, FindingState.FIX_CLAIMED):
-        return FindingState.REOPENED
-    return STATE_OF[status]
+    return _OPENED.get(state, FindingState.OPEN) if status == "open" else STATE_OF[status]
 
 
 def said_in_file(finding: Finding, status: str, note: str, *, at: str, who: str) -> FindingChanged | str | None:

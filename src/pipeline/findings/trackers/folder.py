@@ -6,14 +6,11 @@ from pathlib import Path
 from pipeline import files
 from pipeline.errors import AwfError
 from pipeline.findings.lines import Line
-from pipeline.findings.model import FindingState
 from pipeline.findings.trackers.ticket import (
     Filed,
     TicketFailed,
     TrackerContext,
     owner_of,
-    reopened_comment,
-    reopened_mark,
     ticket,
 )
 from pipeline.redaction import redactor_of
@@ -32,7 +29,7 @@ class TicketFolder:
         self._redact = redactor_of(context.environ).text
 
     def file(self, line: Line) -> Filed | TicketFailed:
-        """Write the ticket of a line of work, or find it and add to it if the line was reopened."""
+        """Write the ticket of a line of work; one that is there stays as people left it."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             with files.lock_directory(self._directory):
@@ -44,15 +41,9 @@ class TicketFolder:
 
     def _file(self, line: Line) -> Filed | TicketFailed:
         path = self._directory / f"{line.id}.md"
-        if files.create_file(path, self._text(line)):
+        if files.create_file(path, self._text(line)) or _owner(path) == line.id:
             return Filed(str(path))
-        if _owner(path) != line.id:
-            return TicketFailed(f"{path} exists and is not the ticket of {line.id}; move it away")
-        content = path.read_bytes()
-        if line.state is FindingState.REOPENED and reopened_mark(line).encode() not in content:
-            comment = reopened_comment(line, self._redact)
-            files.write_file(path, content.rstrip() + f"\n\n---\n\n{comment}".encode())
-        return Filed(str(path))
+        return TicketFailed(f"{path} exists and is not the ticket of {line.id}; move it away")
 
     def _text(self, line: Line) -> bytes:
         made = ticket(line, self._redact)

@@ -11,7 +11,7 @@ from pipeline.backends.environment import child_environment
 from pipeline.backends.program import run_program
 from pipeline.findings.git import query_git
 from pipeline.findings.lines import Line
-from pipeline.findings.model import FindingState, Severity
+from pipeline.findings.model import Severity
 from pipeline.findings.trackers.ticket import (
     Filed,
     Ticket,
@@ -20,7 +20,6 @@ from pipeline.findings.trackers.ticket import (
     TrackerContext,
     owner_of,
     reopened_comment,
-    reopened_mark,
     ticket,
 )
 from pipeline.redaction import redactor_of
@@ -110,8 +109,9 @@ class GitHubIssues:
         """Create the issue of a line of work, or find it and reopen it if the line is open again."""
         try:
             issue = self._find(line) or self._create(line)
-            if line.state is FindingState.REOPENED or (issue.closed and line.state.active):
-                self._reopen(issue, line)
+            if issue.closed and line.state.active:
+                comment = reopened_comment(line, self._redact)
+                self._run("issue", "reopen", f"--comment={comment}", "--", str(issue.number))
         except GhError as error:
             return TicketFailed(str(error))
         return Filed(issue.url)
@@ -146,16 +146,6 @@ class GitHubIssues:
         if found is None:
             raise GhError("gh did not say where the issue is; look for it before filing it again")
         return Issue(int(found[1]), found[0].strip(), closed=False)
-
-    def _reopen(self, issue: Issue, line: Line) -> None:
-        """Comment once on each reopening, and reopen its issue."""
-        number = str(issue.number)
-        comments = json.dumps(self._json("issue", "view", "--json=comments", "--", number))
-        if reopened_mark(line) not in comments:
-            text = reopened_comment(line, self._redact)
-            self._run("issue", "comment", "--body-file=-", "--", number, stdin=text)
-        if issue.closed:
-            self._run("issue", "reopen", "--", number)
 
     def _label(self, made: Ticket, severity: Severity) -> list[str]:
         """Return the option for the label if it exists or could be created; the body states the severity anyway."""

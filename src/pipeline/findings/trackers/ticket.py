@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from pipeline.findings.lines import Line
-from pipeline.findings.model import Change, Evidence, Finding, FindingState
+from pipeline.findings.model import Evidence, Finding, FindingState
 from pipeline.findings.scales import confidence_to_word
 from pipeline.text import ELLIPSIS, sanitize_block, sanitize_line
 
@@ -127,20 +127,11 @@ def owner_of(text: str) -> str:
 
 
 def reopened_comment(line: Line, redact: Redact) -> str:
-    """Return what is added to the ticket of a line of work that is open again."""
-    reopened = _reopenings(line)
-    why = fenced(redact(reopened[-1].note if reopened else "") or f"It is {line.state}.")
-    return f"{reopened_mark(line)}\n\nThis finding is open again.\n\n{why}\n\nFinding ID: {line.id}\n"
-
-
-def reopened_mark(line: Line) -> str:
-    """Return the hidden line that says which reopening a comment is about, so that each is commented on once."""
-    return f"<!-- awf:{line.id} open again {len(_reopenings(line))} -->"
-
-
-def _reopenings(line: Line) -> list[Change]:
+    """Return what is said at the closed ticket of a line of work that is open, and why it is if somebody said so."""
     changes = [change for finding in line.members for change in finding.history]
-    return sorted((one for one in changes if one.state is FindingState.REOPENED), key=lambda one: one.at)
+    notes = [one.note for one in changes if one.state is FindingState.REOPENED and one.note]
+    why = fenced(redact([f"It is {line.state}.", *notes][-1]))
+    return f"This finding is open.\n\n{why}\n\nFinding ID: {line.id}\n"
 
 
 def fenced(text: str, *, wrap: bool = True) -> str:

@@ -183,13 +183,8 @@ def skip_reason(finding: Finding, impact: str) -> str:
 
 
 def one_line(text: str, limit: int = _MAX_PROSE) -> str:
-    """Return a text from outside on one sanitized line of at most `limit` characters, ending at a whole word."""
-    line = sanitize_line(text[: 4 * limit])
-    if len(line) <= limit:
-        return line
-    line = line[: limit - 1]
-    words, _, last = line.rpartition(" ")
-    return f"{words if words and len(last) < 20 else line}{ELLIPSIS}"
+    """Return a text from outside on one sanitized line of at most `limit` columns."""
+    return truncate(sanitize_line(text[: 4 * limit]), limit)
 
 
 def escape(line: str) -> str:

@@ -68,10 +68,11 @@ class Session:
 
     def answer(self, reply: Reply) -> None:
         """Continue with the answer to the question; raise AwfError if it is not one of the options."""
-        asked = self.waiting
-        if not isinstance(asked, Question) or not asked.accepts(reply.option):
-            keys = asked.keys if isinstance(asked, Question) else ()
-            raise AwfError(f'illegal answer "{one_line(reply.option, 60)}"', help=f"choose one of {', '.join(keys)}")
+        if not isinstance(self.waiting, Question):
+            raise AwfError("nothing was asked", help="look at the walk again")
+        if not self.waiting.accepts(reply.option):
+            help = f"choose one of {', '.join(self.waiting.keys)}"
+            raise AwfError(f'illegal answer "{one_line(reply.option, 60)}"', help=help)
         if self.source is not StatusSource.OVERRIDE:
             self.source = reply.source
         self._send(reply.option)
@@ -250,7 +251,6 @@ def walk_item(
 def _is_same(finding: Finding, draft: Draft) -> bool:
     """Return whether they are in the same file, at most three lines apart, with the same title."""
     here, there = finding.location, draft.location
-    if here is None or there is None or here.path != there.path:
+    if here is None or there is None or abs((here.start or 0) - (there.start or 0)) > NEAR:
         return False
-    near = abs((here.start or 0) - (there.start or 0)) <= NEAR
-    return near and norm_title(finding.title) == norm_title(draft.title)
+    return (here.path, norm_title(finding.title)) == (there.path, norm_title(draft.title))

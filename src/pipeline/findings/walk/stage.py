@@ -176,7 +176,6 @@ def _outcome(walk: Walk, source: StatusSource, *, unused: int, prose: int) -> Ou
 def answers_for_visit(answers: Mapping[str, Sequence[Any]], stage: str, visit: int) -> Sequence[str]:
     """Return the answers for one visit of a stage: a word, or a list of words, one for each question."""
     given = answer_for_visit(answers, stage, visit) or []
-    words = [given] if isinstance(given, str) else given
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+    if isinstance(given, dict):
         raise AwfError(f"the answers for visit {visit} must be a list of words", help='write ["apply", "skip"]')
-    return words
+    return [given] if isinstance(given, str) else given

@@ -52,21 +52,6 @@ def test_a_deleted_ticket_is_written_again(tickets: Path, make: Make) -> None:
     assert (tickets / "fnd_0badcafe.md").exists()
 
 
-def test_each_reopening_is_added_to_the_ticket_once(tickets: Path, make: Make) -> None:
-    """The old text stays; another reopening is another comment."""
-    folder = folder_at(tickets)
-    folder.file(make())
-    path = tickets / "fnd_0badcafe.md"
-    first = path.read_text()
-    back = with_states(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED, note="the fix did not hold")
-    folder.file(back)
-    folder_at(tickets).file(back)
-    assert path.read_text().startswith(first.rstrip())
-    assert path.read_text().count("the fix did not hold") == 1
-    folder.file(with_states(back, FindingState.FIX_CLAIMED, FindingState.REOPENED, note="nor did this"))
-    assert path.read_text().count("nor did this") == 1
-
-
 def test_a_file_that_is_not_a_ticket_is_not_overwritten(tickets: Path, make: Make) -> None:
     """Nothing that a person wrote is lost."""
     tickets.mkdir(parents=True)

@@ -19,7 +19,6 @@ from pipeline.findings.trackers.ticket import (
     fenced,
     owner_of,
     reopened_comment,
-    reopened_mark,
     ticket,
 )
 
@@ -151,20 +150,15 @@ def test_an_id_that_could_break_out_of_a_mark_or_path_is_invalid(make: Make, id:
 
 
 def test_a_mark_is_read_back() -> None:
-    """A comment about a reopening is not a mark."""
+    """Nothing else is one."""
     assert owner_of("said before\n<!-- awf:fnd_12345678abcd -->\nafter") == "fnd_12345678abcd"
-    assert owner_of("<!-- awf:fnd_12345678abcd open again 1 -->") == ""
     assert owner_of("nothing") == ""
 
 
-def test_each_reopening_has_its_own_comment(make: Make) -> None:
-    """So that each is commented on once."""
-    once = with_states(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED, note="the same lines")
-    twice = with_states(
-        make(), FindingState.FIX_CLAIMED, FindingState.REOPENED, FindingState.FIX_CLAIMED, FindingState.REOPENED
-    )
-    assert reopened_mark(once) != reopened_mark(twice)
-    assert reopened_comment(once, str).startswith(reopened_mark(once))
-    assert "```text\nthe same lines\n```" in reopened_comment(once, str)
-    assert "Finding ID: fnd_0badcafe" in reopened_comment(once, str)
-    assert reopened_comment(make(), str).startswith(reopened_mark(make()))
+def test_a_comment_says_why_a_finding_is_open_again(make: Make) -> None:
+    """In the words of who reopened it last, else by its state."""
+    states = (FindingState.FIX_CLAIMED, FindingState.REOPENED)
+    comment = reopened_comment(with_states(with_states(make(), *states), *states, note="the same lines"), str)
+    assert "```text\nthe same lines\n```" in comment
+    assert "Finding ID: fnd_0badcafe" in comment
+    assert "It is open." in reopened_comment(make(), str)
