@@ -1,6 +1,5 @@
 """Why a finding is what it is: who reported it, which line of work it is part of, who said what about it and when."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from pipeline.findings.events import Disposition
@@ -62,9 +61,9 @@ def explain(finding: Finding, ledger: Ledger) -> dict[str, list[str]]:
     """Return the story of a finding on one screen: titles, each with its lines; empty parts are left out."""
     others = [member for member in ledger.line(finding.id).members if member.id != finding.id]
     parts = {
-        "Now": list(_now(finding, ledger)),
+        "Now": _now(finding, ledger),
         "Line of work": list(map(member_line, others)),
-        "Merged": list(_merged_items(finding, ledger)),
+        "Merged": _merged_items(finding, ledger),
         "History": list(map(change_text, finding.history)),
         **{
             f"History of #{other.number} by {other.reviewer}": list(map(change_text, other.history)) for other in others
@@ -90,32 +89,35 @@ def explain_item(input_id: str, ledger: Ledger) -> list[str]:
     ]
 
 
-def _now(finding: Finding, ledger: Ledger) -> Iterator[str]:
-    yield f"{finding.state}, {finding.severity}, {finding.category}, at {location_text(finding)}"
-    yield f"{finding.gate}, confidence {finding.confidence.value}; last reported or confirmed in {finding.pass_id}"
-    if finding.severity_text:
-        yield f"its severity was written as {finding.severity_text!a}"
-    if finding.unreadable:
-        yield f"it cannot be read as a finding: {finding.unreadable}"
-    if finding.suppression:
-        yield f"dismissed {finding.suppression}"
-    if finding.pre_existing:
-        yield "it existed before the change, and does not count against it"
+def _now(finding: Finding, ledger: Ledger) -> list[str]:
     head = ledger.findings[finding.line]
-    if head.id != finding.id:
-        yield f"part of line of work #{head.number}"
-    duplicates = possible_duplicates(finding, ledger)
-    if duplicates:
-        yield duplicates
+    part_of = f"part of line of work #{head.number}" if head.id != finding.id else ""
+    exceptions = {
+        f"its severity was written as {finding.severity_text!a}": finding.severity_text,
+        f"it cannot be read as a finding: {finding.unreadable}": finding.unreadable,
+        f"dismissed {finding.suppression}": finding.suppression,
+        "it existed before the change, and does not count against it": finding.pre_existing,
+    }
+    return [
+        f"{finding.state}, {finding.severity}, {finding.category}, at {location_text(finding)}",
+        f"{finding.gate}, confidence {finding.confidence.value}; last reported or confirmed in {finding.pass_id}",
+        *(text for text, holds in exceptions.items() if holds),
+        *filter(None, (part_of, possible_duplicates(finding, ledger))),
+    ]
 
 
-def _merged_items(finding: Finding, ledger: Ledger) -> Iterator[str]:
-    """Yield the items that repeat a finding, with the reasons."""
-    for passed in ledger.passes.values():
-        names = {str(finding.id), *([finding.input_id] if passed.id == finding.pass_id else [])}
-        for outcome in passed.entries:
-            if outcome.disposition is Disposition.MERGED and outcome.into in names:
-                yield f"{outcome.input_id} of {passed.id}: {outcome.reason}"
+def _merged_items(finding: Finding, ledger: Ledger) -> list[str]:
+    """Return the items that repeat a finding, with the reasons. In its own pass it is named by its item."""
+    merged = [
+        (passed, item)
+        for passed in ledger.passes.values()
+        for item in passed.entries
+        if item.disposition is Disposition.MERGED
+    ]
+    own = {(passed.id, finding.id) for passed, _ in merged} | {(finding.pass_id, finding.input_id)}
+    return [
+        f"{item.input_id} of {passed.id}: {item.reason}" for passed, item in merged if (passed.id, item.into) in own
+    ]
 
 
 def said_text(word: str, why: str) -> str:

@@ -51,17 +51,19 @@ def fix_section(lines: Sequence[Line], room: int, *, filtered: int = 0) -> str:
     """Return what is to be fixed; then what is not, and what existed before; then how many items were filtered."""
     if not lines:
         return ""
-    work = [line for line in lines if is_fixable(line)]
-    left = [line for line in lines if not is_fixable(line)]
-    older = [line for line in left if line.lead.pre_existing]
-    others = [line for line in left if not line.lead.pre_existing]
+    work: list[Line] = []
+    older: list[Line] = []
+    others: list[Line] = []
+    for line in lines:
+        if is_fixable(line):
+            work.append(line)
+        elif line.lead.pre_existing:
+            older.append(line)
+        else:
+            others.append(line)
     advice = "Advice, and what a person or the release decides. Change no code for these, and claim nothing of them."
-    notes = [
-        _leave_alone(NOT_TO_BE_CHANGED, advice, others),
-        _leave_alone(
-            EXISTED_BEFORE, "These are older than the change. Leave them as they are, and claim nothing of them.", older
-        ),
-    ]
+    existed = "These are older than the change. Leave them as they are, and claim nothing of them."
+    notes = [_leave_alone(NOT_TO_BE_CHANGED, advice, others), _leave_alone(EXISTED_BEFORE, existed, older)]
     if filtered:
         about = "below the confidence gate or only noted"
         notes.append(f"{plural(filtered, 'reported item')} {about}. List: awf findings list --filtered")

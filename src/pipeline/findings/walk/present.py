@@ -21,6 +21,7 @@ from pipeline.findings.walk.state import (
     WalkItem,
     available_action,
     is_unvalidated,
+    lost_its_tracker,
     menu,
     plan,
     proposed_fix,
@@ -262,16 +263,11 @@ def _conflict(walk: Walk, item: WalkItem) -> str:
     """Return which reviewers disagree, and a downgraded recommendation; empty if there is neither."""
     wanted = recommendations(item.line)
     downgraded = f"{'Stage 5' if walk.seed_wording else 'The review'} {_DOWNGRADED}"
-    parts = [downgraded] if _is_downgraded(walk, item) else []
+    parts = [downgraded] if lost_its_tracker(walk, item) else []
     if len({finding.action for finding in wanted}) > 1:
         votes = "; ".join(map(_recommendation, wanted))
         parts = [f"{votes}.", *parts, f"Agent's recommendation: {_recommended(walk, item).capitalize()}."]
     return " ".join(parts)
-
-
-def _is_downgraded(walk: Walk, item: WalkItem) -> bool:
-    """Return whether a ticket was recommended, and there is no tracker."""
-    return item.recommended is Action.DEFER and not walk.trackers.available
 
 
 def _recommendation(finding: Finding) -> str:
@@ -374,7 +370,7 @@ def _preview(walk: Walk) -> str:
     planned, dropped = plan(walk), refusals(walk)
     groups: dict[str, list[WalkItem]] = {name: [] for name in _GROUPS}
     for item, action in planned:
-        lost = action is Action.SKIP and _is_downgraded(walk, item)
+        lost = action is Action.SKIP and lost_its_tracker(walk, item)
         groups[_LOST if lost else action].append(item)
     groups[_DROPPED] = [item for item in walk.remaining if item.id in dropped]
     texts = [_plan_heading(walk, len(planned), tickets=bool(groups[Action.DEFER]))]
@@ -388,12 +384,11 @@ def _preview(walk: Walk) -> str:
 def _plan_heading(walk: Walk, count: int, *, tickets: bool) -> str:
     if walk.route is Route.FILE:
         return f"File plan — {plural(count, 'finding')} as {walk.trackers.label}s:"
-    name = "LFG plan" if walk.seed_wording else "Plan"
-    tracker = f" (tracker: {walk.trackers.name})" if tickets and walk.trackers.certain else ""
+    what = plural(count, "finding")
     if walk.route is Route.EACH:
-        decided = f" ({len(walk.choices)} already decided)"
-        return f"{name} — {plural(count, 'remaining finding')}{decided}{tracker}:"
-    return f"{name} — {plural(count, 'finding')}{tracker}:"
+        what = f"{plural(count, 'remaining finding')} ({len(walk.choices)} already decided)"
+    tracker = f" (tracker: {walk.trackers.name})" if tickets and walk.trackers.certain else ""
+    return f"{'LFG plan' if walk.seed_wording else 'Plan'} — {what}{tracker}:"
 
 
 def _plan_line(walk: Walk, item: WalkItem) -> str:
