@@ -5,13 +5,14 @@ neither control a terminal nor pass for a heading or a label.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from posixpath import basename
 
 from pipeline.findings.excerpts import Excerpt
 from pipeline.findings.explanation import said_text
 from pipeline.findings.model import Change, Finding
 from pipeline.findings.scales import P_LEVEL, confidence_to_anchor
+from pipeline.findings.walk.prose import code, escape, labelled, one_line, present_fix, prose, sentences
 from pipeline.findings.walk.state import (
     Action,
     Choice,
@@ -30,7 +31,7 @@ from pipeline.findings.walk.state import (
     routes,
 )
 from pipeline.handlers.questions import Option, Question
-from pipeline.text import ELLIPSIS, plural, sanitize_block, sanitize_line, truncate
+from pipeline.text import ELLIPSIS, plural, truncate
 
 DONE = {
     Action.APPLY: "applied",
@@ -77,7 +78,6 @@ _GROUPS = {  # of a plan, in their order
 
 _MAX_EARLIER = 2  # decisions in the block; the details have all of them
 _MAX_PLACE = 220  # characters of a path with its lines
-_MAX_PROSE = 2000  # characters of a paragraph
 _MAX_TITLE = 120  # characters, of at most eight words
 _MAX_WORDS = 8
 _MAX_WIDTH = 80  # columns of a line in a plan
@@ -85,10 +85,6 @@ _LOW_CONFIDENCE = 50  # below it, a recommendation says so
 _LINE_NUMBER = re.compile(
     r"\s+(?:on|at|in)\s+lines?\s+\d+(?:\s*[-–]\s*\d+)?\s*$|\s*\(lines?\s+\d+(?:\s*[-–]\s*\d+)?\)\s*$", re.IGNORECASE
 )
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^a-z])")
-_MARKUP = re.compile(r"[#>*+\-=|~<]|```|___")
-_LIST_NUMBER = re.compile(r"(\d+)[.)]")
-_ESCAPED = re.compile(r"^(\d*)\\(?=[#>*+\-=|~<`_.)])")
 
 
 def ask_route(walk: Walk) -> Question:
@@ -183,49 +179,6 @@ def skip_reason(finding: Finding, impact: str) -> str:
     return one_line(about[0], 100) if about else f"confidence {confidence_to_anchor(finding.confidence)}"
 
 
-def one_line(text: str, limit: int = _MAX_PROSE) -> str:
-    """Return a text from outside on one sanitized line of at most `limit` columns."""
-    return truncate(sanitize_line(text[: 4 * limit]), limit)
-
-
-def escape(line: str) -> str:
-    """Return a line that starts no heading, list, quotation, label or code in markdown."""
-    if number := _LIST_NUMBER.match(line):
-        return f"{number[1]}\\{line[number.end(1) :]}"
-    return f"\\{line}" if _MARKUP.match(line) else line
-
-
-def read_markdown(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the lines of our own markdown, each as heading, label, item, code or text, without its marks.
-
-    Nothing in the text of a finding becomes a heading or a label: that was escaped.
-    """
-    code = False
-    for line in text.split("\n"):
-        if line == "```":
-            code = not code
-        elif code:
-            yield "code", line
-        elif line.startswith("## "):
-            yield "heading", line.removeprefix("## ")
-        elif line.startswith("**") and line.endswith("**"):
-            yield "label", line.strip("*")
-        elif line.startswith("- "):
-            yield "item", line.removeprefix("- ")
-        else:
-            yield "text", _ESCAPED.sub(r"\1", line)
-
-
-def paragraphs(text: str) -> list[str]:
-    """Return the paragraphs of a text from outside, each on one sanitized line."""
-    return [line for part in re.split(r"\n\s*\n", text[:20_000]) if (line := one_line(part))]
-
-
-def sentences(line: str) -> list[str]:
-    """Return the sentences of one line."""
-    return [sentence for sentence in _SENTENCE_END.split(line) if sentence]
-
-
 def _recommended(walk: Walk, item: WalkItem) -> Action:
     return available_action(item.recommended, item, walk.trackers)
 
@@ -282,7 +235,7 @@ def _finding_block(walk: Walk, item: WalkItem) -> str:
     parts = [f"## {_heading(walk, item, title(item.finding))}", escape(where)]
     if item.line.decisions:
         parts.append(f"Earlier: {'; '.join(map(_earlier, item.line.decisions[-_MAX_EARLIER:]))}.")
-    parts += _labelled(_sections(item))
+    parts += labelled(_sections(item))
     parts.append(escape(_conflict(walk, item)))
     return "\n\n".join(part for part in parts if part)
 
@@ -299,29 +252,17 @@ def details(item: WalkItem, excerpts: Iterable[Excerpt]) -> str:
     """Return everything that is known about a finding as markdown, with the code that it is about."""
     finding, with_fix = item.finding, proposed_fix(item.line)
     sections = {
-        "What's wrong": _prose(item.impact),
-        "Whole fix": _code(with_fix.fix or "") if with_fix else "",
-        "Why it works": _prose(item.why_it_works),
-        "Evidence": "\n\n".join(_code(one.raw or one.quote) for one in finding.evidence),
+        "What's wrong": prose(item.impact),
+        "Whole fix": code(with_fix.fix or "") if with_fix else "",
+        "Why it works": prose(item.why_it_works),
+        "Evidence": "\n\n".join(code(one.raw or one.quote) for one in finding.evidence),
         **{f"Code: {one_line(str(one.evidence), 200)}": _excerpt(one) for one in excerpts},
-        "How to reproduce": _code(finding.reproduction or ""),
+        "How to reproduce": code(finding.reproduction or ""),
         "Recommendations": "\n".join(f"- {_recommendation(one)}" for one in recommendations(item.line)),
         "Attempts": "\n".join(f"- {_attempt(change)}" for change in finding.claims),
         "Decisions": "\n".join(f"- {_earlier(change)}" for change in item.line.decisions),
     }
-    return "\n\n".join([f"## #{item.line.number} {one_line(finding.title, 400)}", *_labelled(sections)])
-
-
-def _labelled(sections: Mapping[str, str]) -> Iterator[str]:
-    """Yield the texts that are not empty, each below its label."""
-    for label, text in sections.items():
-        if text.strip():
-            yield f"**{label}**\n\n{text}"
-
-
-def _prose(text: str) -> str:
-    """Return a text from outside as paragraphs."""
-    return "\n\n".join(map(escape, paragraphs(text)))
+    return "\n\n".join([f"## #{item.line.number} {one_line(finding.title, 400)}", *labelled(sections)])
 
 
 def _attempt(change: Change) -> str:
@@ -334,12 +275,6 @@ def _excerpt(excerpt: Excerpt) -> str:
     return f"{code}\n\n{excerpt.note}".strip("\n")
 
 
-def _code(text: str) -> str:
-    """Return a text from outside line by line as it was written, sanitized; empty if it is."""
-    shown = sanitize_block(text[:_MAX_FIX].strip("\n").expandtabs(4)).replace("```", "'''")  # ends no fence
-    return f"```\n{shown}\n```" if shown else ""
-
-
 def _sections(item: WalkItem) -> dict[str, str]:
     """Return what the block says about a finding, by label. What nobody explained is not shown to work either."""
     with_fix = proposed_fix(item.line)
@@ -350,7 +285,7 @@ def _sections(item: WalkItem) -> dict[str, str]:
         sections = {"Proposed fix": fix}
     else:
         why = " ".join(sentences(one_line(item.why_it_works))[:3])
-        sections = {"What's wrong": _prose(item.impact), "Proposed fix": fix, "Why it works": escape(why)}
+        sections = {"What's wrong": prose(item.impact), "Proposed fix": fix, "Why it works": escape(why)}
     if item.line.others:
         members = [_member(item.finding, ""), *(_member(other, other.impact) for other in item.line.others)]
         sections[f"Reported by {plural(len(item.line.reviewers), 'reviewer')}"] = "\n".join(members)
@@ -395,39 +330,3 @@ def _plan_line(walk: Walk, item: WalkItem) -> str:
     flag = " (not validated)" if is_unvalidated(walk, item) else ""
     where = " — ".join(filter(None, (location(item.finding), title(item.finding))))
     return truncate(f"  [{item.level}] {where}", _MAX_WIDTH - len(flag)) + flag
-
-
-_MAX_FIX = 20_000  # characters that are looked at
-_MAX_SENTENCES = 3
-_MAX_SPANS = 2  # in a sentence
-_MAX_SUMMARY = 200  # characters
-_CODE = re.compile(r"^[ \t]*(?:```|~~~)|^(?:@@ .* @@|diff --git |--- a/|\+\+\+ b/)", re.MULTILINE)
-_SPAN = re.compile(r"(?<![^ (])`([^`]{1,40})`(?![^ .,;:!?)])")  # a short one with space around it
-_STATEMENT = re.compile(r"[;{}]|\$\{|=>|\b(?:if|for|while|return|throw|raise|await|const|let|var|def)\b.*\s")
-
-
-def present_fix(fix: str, where: str, pointer: str) -> str:
-    """Return a proposed fix as prose that says what it achieves, not how it is typed.
-
-    A fix with code, with many sentences or with more than short names in code spans becomes its first sentence, its
-    location and a pointer to the whole of it.
-    """
-    parts = [sentence for paragraph in paragraphs(fix) for sentence in sentences(paragraph)]
-    is_prose = len(fix) <= _MAX_PROSE and len(parts) <= _MAX_SENTENCES and not _CODE.search(fix)
-    if is_prose and all(map(_has_few_spans, parts)):
-        return _prose(fix)
-    before_code = paragraphs(_CODE.split(fix[:_MAX_FIX])[0].replace("`", ""))
-    summary = "The fix is given as code."
-    if before_code:
-        summary = escape(one_line(sentences(before_code[0])[0], _MAX_SUMMARY))
-    if where:
-        summary = f"{summary} At {where}."
-    return f"{summary}\n\nFull fix: {pointer}"
-
-
-def _has_few_spans(sentence: str) -> bool:
-    """Return whether a sentence has at most two code spans, each a name or a short phrase with space around it."""
-    spans = _SPAN.findall(sentence)
-    if "`" in _SPAN.sub("", sentence) or len(spans) > _MAX_SPANS:
-        return False
-    return not any(map(_STATEMENT.search, spans))

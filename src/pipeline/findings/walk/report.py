@@ -13,7 +13,8 @@ from pipeline.findings.model import AutofixClass, FindingState, Gate
 from pipeline.findings.reviews import Review
 from pipeline.findings.scales import P_LEVEL
 from pipeline.findings.verdicts import Readiness
-from pipeline.findings.walk.present import DONE, location_lines, one_line, title
+from pipeline.findings.walk.present import DONE, location_lines, title
+from pipeline.findings.walk.prose import one_line
 from pipeline.findings.walk.state import (
     UNTRACKED,
     Action,

@@ -20,7 +20,8 @@ from pipeline.findings.model import Actor, Change, Draft, Finding, FindingId, Fi
 from pipeline.findings.trackers import TrackerChain
 from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TrackerStatus
 from pipeline.findings.walk.machine import FileTicket, NextTracker, Tell, Validate, walk
-from pipeline.findings.walk.present import details, one_line, skip_reason
+from pipeline.findings.walk.present import details, skip_reason
+from pipeline.findings.walk.prose import one_line
 from pipeline.findings.walk.state import (
     Action,
     Choice,

@@ -8,7 +8,7 @@ from pipeline.findings.fix_prompt import findings_section
 from pipeline.findings.formats.answer import Answer
 from pipeline.findings.lines import Line
 from pipeline.findings.model import FindingId
-from pipeline.findings.walk.present import one_line
+from pipeline.findings.walk.prose import one_line
 from pipeline.findings.walk.state import Validation
 
 VALIDATE = "validate"  # the validator's name in a script; its visits are the findings, in order

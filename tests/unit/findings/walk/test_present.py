@@ -27,14 +27,8 @@ from pipeline.findings.excerpts import Excerpt
 from pipeline.findings.model import Evidence, Finding, FindingState, Location, Severity
 from pipeline.findings.scales import confidence_from_anchor
 from pipeline.findings.trackers.ticket import NO_TRACKER, TicketFailed, TrackerStatus
-from pipeline.findings.walk.present import (
-    confirmation,
-    details,
-    escape,
-    one_line,
-    present_fix,
-    title,
-)
+from pipeline.findings.walk.present import confirmation, details, title
+from pipeline.findings.walk.prose import escape, one_line, present_fix
 from pipeline.findings.walk.state import Action, Choice, Route, Turn, Validation
 from pipeline.handlers.questions import Question
 from pipeline.text import display_width
