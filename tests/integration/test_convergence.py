@@ -240,12 +240,12 @@ def test_a_review_prompt_has_what_was_tried_and_what_changed(project: Project, p
     assert [DELTA in text for text in (first, second, third, fourth)] == [False, place == "checkout", True, True]
     assert "\n+# with a \N{WARNING SIGN}\n" in second
     assert "fix_claimed, tried 1 time" in second
-    assert "tried: fixed fix by closing it" in second
+    assert "tried: fix: fixed, by closing it" in second
     assert all(
         f"[FINDING N: {word}" in second for word in ("fixed", "not fixed", "upheld", "withdrawn", "lowered to P2")
     )
     assert "\n+# second\n" in third
-    assert "tried: not_fixed fix because it is hard" in third
+    assert "tried: fix: not fixed, because it is hard" in third
     assert "\n-# second\n" in fourth
     assert not [text for text in (third, fourth) if "WARNING SIGN" in text]
     fixing = project.prompt("fix", 2)

@@ -53,9 +53,9 @@ def test_a_disputed_finding_that_is_upheld_is_worked_on_again(project: Project) 
     upheld = rules("1: upheld, because it is closed above")
     ended = project.run({"rev": [found(LEAK), upheld, rules("1: fixed")], "fix": fixes})
     assert (ended["status"], ended["path"]) == ("success", [*ROUND * 2, "rev", "gate", "end"])
-    assert "tried: wrong fix because the caller closes it" in project.prompt("rev", 2)
+    assert "tried: fix: wrong, because the caller closes it" in project.prompt("rev", 2)
     again = project.prompt("fix", 2)
-    assert "ruled: rev on #1: upheld because it is closed above" in again
+    assert "ruled: rev on #1: upheld, because it is closed above" in again
     assert "#1 (must, high, open" in again
     assert finding(project)["state"] == "verified_fixed"
     assert project.rounds() == [[0, 0, 1, 0], [0, 1, 0, 0], [1, 0, 0, 0]]

@@ -130,7 +130,7 @@ def project(awf: Awf, tmp_path: Path) -> Project:
 
 def test_the_next_stage_gets_what_was_chosen(project: Project) -> None:
     """All accepted findings are in its prompt; the others are one line; nothing is left in the context afterwards."""
-    done = project.run(answers=["apply", "skip", "defer"])
+    done = project.run(answers=[["apply", "skip", "defer"]])
     assert done.returncode == 0, done.stdout
     assert project.path() == ["rev", "triage", "fix", "exit"]
     prompt = project.prompt()
@@ -145,7 +145,7 @@ def test_the_next_stage_gets_what_was_chosen(project: Project) -> None:
 
 def test_the_report_is_recorded(project: Project) -> None:
     """The outcome says who decided; the completion report is its response, for `awf logs` and `awf why`."""
-    project.run(answers=["apply", "skip", "skip"])
+    project.run(answers=[["apply", "skip", "skip"]])
     told = project.why("triage")
     assert (told["status"], told["source"], told["option"]) == ("success", "human", "apply")
     assert told["reason"] == "2 skipped; 1 accepted, not applied yet"
@@ -156,7 +156,7 @@ def test_the_report_is_recorded(project: Project) -> None:
 
 def test_the_report_is_repeated_after_the_fix(project: Project) -> None:
     """The result and the report of the run say what became of the fixes, with the verdict on what remains."""
-    done = project.run(answers=["apply", "apply", "skip"])
+    done = project.run(answers=[["apply", "apply", "skip"]])
     triage = json.loads(done.stdout.splitlines()[-1])["triage"]
     assert (triage["counts"]["applied"], triage["counts"]["accepted"], triage["counts"]["skipped"]) == (1, 1, 1)
     assert triage["verdict"]
@@ -186,21 +186,21 @@ def test_a_triage_stage_takes_advice_and_a_tracker(project: Project) -> None:
     """Findings with nothing to fix are asked about, and the named tracker gets the tickets; it has to work."""
     (project.folder / "w.awf.kdl").write_text(LOOP.replace('to="rev"', 'to="exit"'))
     project.script(found(item(TITLES[0], 2), item("Short names", 4, autofix_class="advisory", suggested_fix=None)))
-    assert project.run(answers=["defer", "acknowledge"]).returncode == 0
+    assert project.run(answers=[["defer", "acknowledge"]]).returncode == 0
     assert project.decided() == {1: ["defer"], 2: ["acknowledge"]}
 
 
 def test_a_named_tracker_that_cannot_be_used_pauses_the_run(project: Project) -> None:
     """Before the first question: nothing is decided."""
     (project.folder / "w.awf.kdl").write_text(LOOP.replace("folder", "github"))
-    assert project.run(answers=["skip", "skip", "skip"]).returncode == 3
+    assert project.run(answers=[["skip", "skip", "skip"]]).returncode == 3
     assert project.decided() == {}
 
 
 def test_a_triage_stage_asks_for_a_route(project: Project) -> None:
     """With route="ask" the first question is what to do with all of them."""
     (project.folder / "w.awf.kdl").write_text(WORKFLOW.replace('kind="triage" {', 'kind="triage" route="ask" {'))
-    assert project.run(answers=["all", "proceed"]).returncode == 0
+    assert project.run(answers=[["all", "proceed"]]).returncode == 0
     assert project.decided() == {1: ["apply"], 2: ["apply"], 3: ["apply"]}
 
 
@@ -212,7 +212,7 @@ def test_a_triage_stage_validates_before_all_are_applied(project: Project) -> No
     fails = {"error": "server", "message": "overloaded"}
     said = {"rev": [THREE, found()], "fix": ["[FINDING 1: fixed]"], "validate": ['{"validated": true}', refuses, fails]}
     (project.folder / "script.json").write_text(json.dumps(said))
-    assert project.run(answers=["proceed"]).returncode == 0
+    assert project.run(answers=[["proceed"]]).returncode == 0
     assert project.decided() == {1: ["apply"], 3: ["apply"]}
     assert [title in project.prompt() for title in TITLES] == [True, False, True]
     assert "handled by the caller" in project.awf("logs", "r", "triage").stdout
@@ -264,7 +264,7 @@ def test_a_triage_that_validates_needs_an_agent(project: Project) -> None:
 
 def test_nothing_accepted_leads_to_done(project: Project) -> None:
     """The fix stage is not run."""
-    assert project.run(answers=["skip", "skip", "skip"]).returncode == 0
+    assert project.run(answers=[["skip", "skip", "skip"]]).returncode == 0
     assert project.path() == ["rev", "triage", "exit"]
     assert project.why("triage")["option"] == "done"
     assert project.decided() == {1: ["skip"], 2: ["skip"], 3: ["skip"]}
@@ -292,21 +292,21 @@ def test_without_anyone_to_ask_the_run_waits(project: Project) -> None:
 
 def test_answers_that_end_too_early_decide_nothing(project: Project) -> None:
     """The run waits for the rest."""
-    assert project.run(answers=["apply"]).returncode == 3
+    assert project.run(answers=[["apply"]]).returncode == 3
     assert project.decided() == {}
     assert project.path() == ["rev"]
 
 
 def test_a_wrong_answer_pauses_the_run(project: Project) -> None:
     """No decision is recorded."""
-    assert project.run(answers=["apply", "dance"]).returncode == 3
+    assert project.run(answers=[["apply", "dance"]]).returncode == 3
     assert '"dance"' in project.why("triage")["reason"]
     assert project.decided() == {}
 
 
 def test_answers_that_are_left_over_are_noted(project: Project) -> None:
     """There were more answers than questions."""
-    project.run(answers=["skip", "skip", "skip", "skip"])
+    project.run(answers=[["skip", "skip", "skip", "skip"]])
     [note] = project.why("triage")["notes"]
     assert note.startswith("1 answer")
 
@@ -335,7 +335,7 @@ def test_a_crash_after_the_triage_loses_nothing(project: Project) -> None:
     slow = {"rev": [THREE, found()], "fix": {"delay": "1h", "reply": "late"}}
     (project.folder / "slow.json").write_text(json.dumps(slow))
     argv = [COMMAND, "run", "w.awf.kdl", "--script", "slow.json", "--run-id", "r", "--json"]
-    argv += project.answers(["apply", "skip", "skip"])
+    argv += project.answers([["apply", "skip", "skip"]])
     with subprocess.Popen(argv, cwd=project.folder, stdout=subprocess.PIPE, text=True) as run:
         assert run.stdout is not None
         started = (json.loads(line) for line in run.stdout)
@@ -392,7 +392,7 @@ def test_an_interruption_discards_everything_but_tickets(project: Project, numbe
         assert b".awf/tickets/fnd_" in told
     assert len(list((project.folder / ".awf/tickets").glob("*.md"))) == 1
     assert project.decided() == {}
-    assert project.resume(answers=["skip", "skip", "skip"]).returncode == 0
+    assert project.resume(answers=[["skip", "skip", "skip"]]).returncode == 0
     assert project.decided() == {1: ["skip"], 2: ["skip"], 3: ["skip"]}
 
 

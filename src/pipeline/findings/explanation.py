@@ -1,6 +1,6 @@
 """Why a finding is what it is: who reported it, which line of work it is part of, who said what about it and when."""
 
-from collections.abc import Iterator
+from typing import Any
 
 from pipeline.findings.events import Disposition
 from pipeline.findings.ledger import Ledger
@@ -13,9 +13,7 @@ _MAX_LINES = 12  # of one part; the record has all of them
 
 def location_text(finding: Finding) -> str:
     """Return where a finding is, such as `src/a.py:3-5`; a dash if it has no place."""
-    if finding.location is None:
-        return next((item.path for item in finding.evidence if item.path), "-")
-    return str(finding.location)
+    return str(finding.location or "-")
 
 
 def possible_duplicates(finding: Finding, ledger: Ledger) -> str:
@@ -47,13 +45,25 @@ def member_line(member: Finding) -> str:
     return f"#{member.number} {member.reviewer} ({member.severity}, {state}) {location_text(member)}: {member.title}"
 
 
+def member_row(finding: Finding) -> dict[str, Any]:
+    """Return a finding of a line of work for a program."""
+    return {
+        "id": finding.id,
+        "number": finding.number,
+        "reviewer": finding.reviewer,
+        "severity": str(finding.severity),
+        "state": str(finding.state),
+        "title": finding.title,
+    }
+
+
 def explain(finding: Finding, ledger: Ledger) -> dict[str, list[str]]:
     """Return the story of a finding on one screen: titles, each with its lines; empty parts are left out."""
     others = [member for member in ledger.line(finding.id).members if member.id != finding.id]
     parts = {
-        "Now": list(_now(finding, ledger)),
+        "Now": _now(finding, ledger),
         "Line of work": list(map(member_line, others)),
-        "Merged": list(_merged_items(finding, ledger)),
+        "Merged": _merged_items(finding, ledger),
         "History": list(map(change_text, finding.history)),
         **{
             f"History of #{other.number} by {other.reviewer}": list(map(change_text, other.history)) for other in others
@@ -64,53 +74,56 @@ def explain(finding: Finding, ledger: Ledger) -> dict[str, list[str]]:
 
 def explain_item(input_id: str, ledger: Ledger) -> list[str]:
     """Return what became of an item such as `ruff#3` in the last pass that had it; nothing if no pass had."""
-    found = [
-        (passed, outcome)
-        for passed in reversed(ledger.passes.values())
-        for outcome in passed.entries
-        if outcome.input_id == input_id
+    items = [
+        (passed, item) for passed in ledger.passes.values() for item in passed.entries if item.input_id == input_id
     ]
-    if not found:
+    if not items:
         return []
-    (passed, outcome), *earlier = found
-    into = f" into {outcome.into}" if outcome.into else ""
-    lines = [f"{input_id} of {passed.id}  {outcome.title}", f"{outcome.disposition}{into}: {outcome.reason}"]
-    lines += [
-        f"it is #{finding.number} {finding.id} at {location_text(finding)}: {finding.title}"
-        for finding in ledger.findings.values()
-        if (finding.pass_id, finding.input_id) == (passed.id, input_id)
+    passed, item = items[-1]
+    into = f" into {item.into}" if item.into else ""
+    raised = [one for one in ledger.findings.values() if (one.pass_id, one.input_id) == (passed.id, input_id)]
+    return [
+        f"{input_id} of {passed.id}  {item.title}",
+        f"{item.disposition}{into}: {item.reason}",
+        *(f"it is #{one.number} {one.id} at {location_text(one)}: {one.title}" for one in raised),
     ]
-    if earlier:
-        lines.append(f"earlier passes with an item of this name: {', '.join(passed.id for passed, _ in earlier[:5])}")
-    return lines
 
 
-def _now(finding: Finding, ledger: Ledger) -> Iterator[str]:
-    yield f"{finding.state}, {finding.severity}, {finding.category}, at {location_text(finding)}"
-    yield f"{finding.gate}, confidence {finding.confidence.value}; last reported or confirmed in {finding.pass_id}"
-    if finding.severity_text:
-        yield f"its severity was written as {finding.severity_text!a}"
-    if finding.unreadable:
-        yield f"it cannot be read as a finding: {finding.unreadable}"
-    if finding.suppression:
-        yield f"dismissed {finding.suppression}"
-    if finding.pre_existing:
-        yield "it existed before the change, and does not count against it"
+def _now(finding: Finding, ledger: Ledger) -> list[str]:
     head = ledger.findings[finding.line]
-    if head.id != finding.id:
-        yield f"part of line of work #{head.number}"
-    duplicates = possible_duplicates(finding, ledger)
-    if duplicates:
-        yield duplicates
+    part_of = f"part of line of work #{head.number}" if head.id != finding.id else ""
+    exceptions = {
+        f"its severity was written as {finding.severity_text!a}": finding.severity_text,
+        f"it cannot be read as a finding: {finding.unreadable}": finding.unreadable,
+        f"dismissed {finding.suppression}": finding.suppression,
+        "it existed before the change, and does not count against it": finding.pre_existing,
+    }
+    return [
+        f"{finding.state}, {finding.severity}, {finding.category}, at {location_text(finding)}",
+        f"{finding.gate}, confidence {finding.confidence.value}; last reported or confirmed in {finding.pass_id}",
+        *(text for text, holds in exceptions.items() if holds),
+        *filter(None, (part_of, possible_duplicates(finding, ledger))),
+    ]
 
 
-def _merged_items(finding: Finding, ledger: Ledger) -> Iterator[str]:
-    """Yield the items that repeat a finding, with the reasons."""
-    for passed in ledger.passes.values():
-        names = {str(finding.id), *([finding.input_id] if passed.id == finding.pass_id else [])}
-        for outcome in passed.entries:
-            if outcome.disposition is Disposition.MERGED and outcome.into in names:
-                yield f"{outcome.input_id} of {passed.id}: {outcome.reason}"
+def _merged_items(finding: Finding, ledger: Ledger) -> list[str]:
+    """Return the items that repeat a finding, with the reasons. In its own pass it is named by its item."""
+    merged = [
+        (passed, item)
+        for passed in ledger.passes.values()
+        for item in passed.entries
+        if item.disposition is Disposition.MERGED
+    ]
+    own = {(passed.id, finding.id) for passed, _ in merged} | {(finding.pass_id, finding.input_id)}
+    return [
+        f"{item.input_id} of {passed.id}: {item.reason}" for passed, item in merged if (passed.id, item.into) in own
+    ]
+
+
+def said_text(word: str, why: str) -> str:
+    """Return what was said of a finding, such as `not fixed, too hard`."""
+    word = word.replace("_", " ")
+    return f"{word}, {why}" if why else word
 
 
 def change_text(change: Change) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from pipeline.engine.context import Context
+from pipeline.findings.explanation import said_text
 from pipeline.findings.gate import importance
 from pipeline.findings.keys import ReviewKey
 from pipeline.findings.lines import Line
@@ -50,26 +51,39 @@ def fix_section(lines: Sequence[Line], room: int, *, filtered: int = 0) -> str:
     """Return what is to be fixed; then what is not, and what existed before; then how many items were filtered."""
     if not lines:
         return ""
-    work = [line for line in lines if is_fixable(line)]
-    older = [line for line in lines if not is_fixable(line) and line.lead.pre_existing]
-    others = [line for line in lines if not is_fixable(line) and not line.lead.pre_existing]
-    notes = []
-    if others:
-        about = "Advice, and what a person or the release decides. Change no code for these, and claim nothing of them."
-        notes.append(f"{NOT_TO_BE_CHANGED}\n\n{about}\n\n{short_list(others)}")
-    if older:
-        about = "These are older than the change. Leave them as they are, and claim nothing of them."
-        notes.append(f"{EXISTED_BEFORE}\n\n{about}\n\n{short_list(older)}")
+    work: list[Line] = []
+    older: list[Line] = []
+    others: list[Line] = []
+    for line in lines:
+        if is_fixable(line):
+            work.append(line)
+        elif line.lead.pre_existing:
+            older.append(line)
+        else:
+            others.append(line)
+    advice = "Advice, and what a person or the release decides. Change no code for these, and claim nothing of them."
+    existed = "These are older than the change. Leave them as they are, and claim nothing of them."
+    notes = [_leave_alone(NOT_TO_BE_CHANGED, advice, others), _leave_alone(EXISTED_BEFORE, existed, older)]
     if filtered:
         about = "below the confidence gate or only noted"
         notes.append(f"{plural(filtered, 'reported item')} {about}. List: awf findings list --filtered")
-    section = findings_section(work, room - sum(len(note) + 2 for note in notes))
-    return "\n\n".join(part for part in (section, *notes) if part)
+    return _before_notes(work, notes, room)
+
+
+def _leave_alone(heading: str, about: str, lines: Sequence[Line]) -> str:
+    return f"{heading}\n\n{about}\n\n{short_list(lines)}" if lines else ""
+
+
+def _before_notes(lines: Sequence[Line], notes: Iterable[str], room: int) -> str:
+    """Return the section of what is to be fixed, and the notes below it, which have their room first."""
+    shown = list(filter(None, notes))
+    section = findings_section(lines, room - sum(len(note) + 2 for note in shown))
+    return "\n\n".join(filter(None, (section, *shown)))
 
 
 def is_fixable(line: Line) -> bool:
     """Return whether a fixer is to change code for a line of work: for any open finding of it."""
-    return any(finding.fixable for finding in line.open_members or line.members)
+    return any(finding.fixable for finding in line.open_members)
 
 
 def short_list(lines: Sequence[Line]) -> str:
@@ -84,16 +98,13 @@ def chosen_section(lines: Sequence[Line], context: Context, reported: Iterable[s
     wanted, mentioned = set(context.list_at(ReviewKey.CHOSEN)), set(reported)
     chosen = [line for line in lines if _ids(line) & wanted]
     others = [line for line in lines if _ids(line) & mentioned and not _ids(line) & wanted]
-    parts = [f"Chosen, for the proposed fix to be applied: {_numbers(chosen) or 'nothing that is still open'}."]
-    not_chosen = [_numbers(others)] if others else []
-    known = {finding.failing_stage for line in lines for finding in line.members}
-    stages = [name for name in _stages_with_prose(context) if name not in known]
-    if stages:
-        not_chosen.append(f"what {', '.join(stages)} reported")
+    notes = [f"Chosen, for the proposed fix to be applied: {_numbers(chosen) or 'nothing that is still open'}."]
+    stages = [quote_line(name, 80) for name in dict.fromkeys(stages_in_prose(context, lines)) if name]
+    reported_by = f"what {', '.join(stages[:_MAX_NAMED])} reported" if stages else ""
+    not_chosen = ", and ".join(filter(None, (_numbers(others), reported_by)))
     if not_chosen:
-        parts.append(f"Not chosen, and not part of this task: {', and '.join(not_chosen)}.")
-    section = findings_section(chosen, room - sum(len(part) + 2 for part in parts))
-    return "\n\n".join(part for part in (section, *parts) if part)
+        notes.append(f"Not chosen, and not part of this task: {not_chosen}.")
+    return _before_notes(chosen, notes, room)
 
 
 def _importance(line: Line) -> tuple[bool, int, int, str, int, int]:
@@ -144,10 +155,7 @@ def _title(line: Line, length: int) -> str:
 
 def _place(line: Line) -> str:
     """Return the place of a line of work with a space before it; nothing if it has none."""
-    path = _path(line)
-    if not path:
-        return ""
-    return f" {path}:{line.location.start}" if line.location and line.location.start else f" {path}"
+    return f" {quote_line(line.location.path_line, 120)}" if line.location else ""
 
 
 def _claims(line: Line) -> list[Change]:
@@ -159,19 +167,23 @@ def _claims(line: Line) -> list[Change]:
 def _details(line: Line) -> Iterator[str]:
     """Yield what is added to a title, in this order if it fits; empty texts for what there is not."""
     lead = line.lead
-    claims = [" ".join(filter(None, (claim.word, claim.who, claim.note))) for claim in _claims(line)[-3:]]
-    rulings = [
-        " ".join(filter(None, (change.who, f"on #{member.number}:", change.word, change.note)))
-        for member in line.open_members
-        for change in [one for one in member.history if one.what is What.RULING][-1:]
-    ]
-    tried = [f"    tried: {quote_line(text, 200)}" for text in claims]
-    yield "\n".join([*tried, *(f"    ruled: {quote_line(text, 200)}" for text in rulings)])
-    yield f"    fix: {quote_line(lead.fix, 600)}" if lead.fix else ""
-    yield f"    why: {quote_line(lead.impact, 400)}" if lead.impact else ""
+    tried = [f"    tried: {_said(claim, claim.who)}" for claim in _claims(line)[-3:]]
+    rulings = [(member, [one for one in member.history if one.what is What.RULING]) for member in line.open_members]
+    ruled = [f"    ruled: {_said(made[-1], f'{made[-1].who} on #{member.number}')}" for member, made in rulings if made]
+    quotation = next(filter(None, (item.quote or item.raw for item in lead.evidence)), "")
+    yield "\n".join([*tried, *ruled])
+    yield _detail("fix", lead.fix or "", 600)
+    yield _detail("why", lead.impact, 400)
     yield "\n".join(_also(member) for member in line.open_members if member.id != lead.id)
-    quotation = next((item.quote or item.raw for item in lead.evidence if item.quote or item.raw), "")
-    yield f"    seen: {quote_line(quotation, 240)}" if quotation else ""
+    yield _detail("seen", quotation, 240)
+
+
+def _detail(name: str, text: str, length: int) -> str:
+    return f"    {name}: {quote_line(text, length)}" if text else ""
+
+
+def _said(change: Change, who: str) -> str:
+    return quote_line(f"{who}: {said_text(change.word, change.note)}", 200)
 
 
 def _also(finding: Finding) -> str:
@@ -192,8 +204,12 @@ def _numbers(lines: Sequence[Line]) -> str:
     return f"{named} and {plural(more, 'more finding')}" if more > 0 else named
 
 
-def _stages_with_prose(context: Context) -> list[str]:
-    """Return the stages that reported in prose: those reports cannot be asked about one by one."""
-    reports = [one for one in context.list_at(ReviewKey.REPORTS) if isinstance(one, dict) and not one.get("findingIds")]
-    names = dict.fromkeys(quote_line(str(one.get("stageId", "")), 80) for one in reports)
-    return [name for name in names if name][:_MAX_NAMED]
+def stages_in_prose(context: Context, asked: Iterable[Line]) -> list[str]:
+    """Return the stages of the reports in prose, one for each: nobody can be asked about those one by one.
+
+    The failure of a stage that has a line of work of its own is `asked` about.
+    """
+    known = {finding.failing_stage for line in asked for finding in line.members} - {""}
+    reports = [one if isinstance(one, dict) else {} for one in context.list_at(ReviewKey.REPORTS)]
+    stages = [str(one.get("stageId", "")) for one in reports if not one.get("findingIds")]
+    return [stage for stage in stages if stage not in known]

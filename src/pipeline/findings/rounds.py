@@ -1,15 +1,16 @@
 """What rounds and passes resolved, carried over, found and brought back, and when more rounds are pointless."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from pipeline.errors import AwfError
 from pipeline.findings.events import Pass
 from pipeline.findings.ledger import Ledger, passes_of
-from pipeline.findings.model import Change, Finding, FindingState, PassId, What
+from pipeline.findings.model import Change, Finding, FindingState, What
 from pipeline.findings.rulings import STANDING
 
+BECAME = ("resolved", "carried", "new", "regressed")
 STALL_LIMIT = 2  # refuted fixes or upheld disputes of one finding
 
 
@@ -29,42 +30,49 @@ class Round:
         return frozenset((*self.carried, *self.new, *self.regressed))
 
 
+class _Timeline:
+    """Tells what had been said of a finding right after a pass.
+
+    What a pass says counts from that pass on. What is said outside of passes, such as a claim after the second pass,
+    counts from the next one on, the third.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._numbers = {str(id): number for number, id in enumerate(ledger.passes, 1)}
+
+    def number(self, passed: Pass) -> int:
+        """Return the number of a pass in the store, from 1."""
+        return self._numbers[passed.id]
+
+    def said(self, finding: Finding, after: Pass) -> Sequence[Change]:
+        """Return the history of a finding right after a pass."""
+        number = self.number(after)
+        history = zip(finding.history, self._ledger.passes_before[finding.id], strict=True)
+        return [change for change, before in history if self._numbers.get(change.pass_id, before + 1) <= number]
+
+    def said_in_run(self, finding: Finding, after: Pass | None) -> Sequence[Change]:
+        """Return the same, and nothing as long as the run of the pass has said nothing of the finding."""
+        if after is None:
+            return ()
+        said, own = self.said(finding, after), self._ledger.passes_of(after.run)
+        return said if any(change.pass_id in own for change in said) else ()
+
+
 def rounds(ledger: Ledger, run: str) -> list[Round]:
     """Return the rounds of a run, first to last."""
     found: list[Round] = []
-    before: dict[str, FindingState] = {}
+    timeline, before = _Timeline(ledger), None
     for number, group in groupby(passes_of(ledger, run), key=lambda passed: passed.round):
-        after = _states_after(ledger, run, list(group)[-1])
-        found.append(_round(number, before, after, ledger))
+        after = list(group)[-1]
+        numbers: dict[str, list[int]] = {name: [] for name in BECAME}
+        for finding in ledger.findings.values():
+            name = _became(timeline.said_in_run(finding, before), timeline.said_in_run(finding, after))
+            if name:
+                numbers[name].append(finding.number)
+        found.append(Round(number, **{name: tuple(sorted(listed)) for name, listed in numbers.items()}))
         before = after
     return found
-
-
-def _states_after(ledger: Ledger, run: str, last: Pass) -> dict[str, FindingState]:
-    """Return the states of a run's findings right after a pass, by their ids."""
-    order = {id: number for number, id in enumerate(ledger.passes)}
-    own = {passed.id for passed in passes_of(ledger, run) if order[passed.id] <= order[last.id]}
-    found: dict[str, FindingState] = {}
-    for finding in ledger.findings.values():
-        if any(change.pass_id in own for change in finding.history):
-            state = _state_at(finding, _history_length(finding, last, order))
-            if state:
-                found[finding.id] = state
-    return found
-
-
-def _round(number: int, before: dict[str, FindingState], after: dict[str, FindingState], ledger: Ledger) -> Round:
-    lists: dict[str, list[int]] = {"resolved": [], "carried": [], "new": [], "regressed": []}
-    for finding in ledger.findings.values():
-        was, now = before.get(finding.id), after.get(finding.id)
-        if now is None:
-            continue
-        if now.is_open:
-            name = "new" if was is None else "carried" if was.is_open else "regressed"
-            lists[name].append(finding.number)
-        elif was is not None and was.is_open:
-            lists["resolved"].append(finding.number)
-    return Round(number, **{name: tuple(sorted(numbers)) for name, numbers in lists.items()})
 
 
 def stall_reason(ledger: Ledger, run: str) -> str:
@@ -73,42 +81,32 @@ def stall_reason(ledger: Ledger, run: str) -> str:
 
 
 def _stall_signals(ledger: Ledger, run: str) -> Iterator[str]:
-    own = passes_of(ledger, run)
-    if not own:
-        return
-    ids = {passed.id for passed in own}
+    own = ledger.passes_of(run)
+    last = next(reversed(list(own)), "")
     for finding in ledger.findings.values():
         if not finding.state.active or finding.failing_stage:  # a stage may fail for another reason each time
             continue
-        said = [change for change in finding.history if change.run == run or change.pass_id in ids]
-        if (times := _refuted_fixes(said)) >= STALL_LIMIT:
-            yield f"finding #{finding.number} was claimed to be fixed and was not, {times} times"
-        if (times := _upheld_disputes(said)) >= STALL_LIMIT:
-            yield f"finding #{finding.number} was disputed and upheld {times} times; a person has to decide"
-        if said and said[-1].note.startswith("regression") and said[-1].pass_id == own[-1].id:
+        said = [change for change in finding.history if change.run == run or change.pass_id in own]
+        answers = list(_answered_claims(said))
+        refuted = sum(claim == "fixed" for claim, _ in answers)
+        upheld = sum(claim == "wrong" and word != "lowered" for claim, word in answers)  # who lowers it gives way
+        if refuted >= STALL_LIMIT:
+            yield f"finding #{finding.number} was claimed to be fixed and was not, {refuted} times"
+        if upheld >= STALL_LIMIT:
+            yield f"finding #{finding.number} was disputed and upheld {upheld} times; a person has to decide"
+        if said and said[-1].note.startswith("regression") and said[-1].pass_id == last:
             yield f"finding #{finding.number} was fixed and came back"
 
 
-def _refuted_fixes(said: Sequence[Change]) -> int:
-    """Return how often a fix was claimed and what was said next is that it is not fixed."""
-    times, claimed = 0, False
+def _answered_claims(said: Iterable[Change]) -> Iterator[tuple[str, str]]:
+    """Yield each claim of a fixer that was answered with "it is still there", with the word of that answer."""
+    claim = ""
     for change in said:
         if change.what is What.CLAIM:
-            claimed = change.word == "fixed"
-        elif claimed and _says_it_is_there(change):
-            times, claimed = times + 1, False
-    return times
-
-
-def _upheld_disputes(said: Sequence[Change]) -> int:
-    """Return how often a fixer called it wrong, and what was said next is that it is right."""
-    times, disputed = 0, False
-    for change in said:
-        if change.what is What.CLAIM:
-            disputed = change.word == "wrong"
-        elif disputed and _says_it_is_there(change):
-            times, disputed = times + (1 if change.word != "lowered" else 0), False
-    return times
+            claim = change.word
+        elif claim and _says_it_is_there(change):
+            yield claim, change.word
+            claim = ""
 
 
 def _says_it_is_there(change: Change) -> bool:
@@ -121,43 +119,32 @@ def compare_passes(ledger: Ledger, before: Pass, after: Pass) -> dict[str, list[
 
     Resolved, carried, new or regressed, each in at most one list; `claimed` has those of them with a fix to verify.
     """
-    order = {id: number for number, id in enumerate(ledger.passes)}
-    if order[before.id] > order[after.id]:
+    timeline = _Timeline(ledger)
+    if timeline.number(before) > timeline.number(after):
         raise AwfError(f"{before.id} is later than {after.id}", help="give the earlier pass first")
-    lists: dict[str, list[Finding]] = {"resolved": [], "carried": [], "new": [], "regressed": [], "claimed": []}
+    lists: dict[str, list[Finding]] = {name: [] for name in (*BECAME, "claimed")}
     for finding in ledger.findings.values():
-        was, now = _history_length(finding, before, order), _history_length(finding, after, order)
-        if name := _classify(finding, was, now):
+        said = timeline.said(finding, after)
+        name = _became(timeline.said(finding, before), said)
+        if name:
             lists[name].append(finding)
-        if _state_at(finding, now) is FindingState.FIX_CLAIMED:
+        if _state(said) is FindingState.FIX_CLAIMED:
             lists["claimed"].append(finding)
     return lists
 
 
-def _classify(finding: Finding, was: int, now: int) -> str:
-    """Return what became of a finding; empty if it has no part in either pass."""
-    first, last = _state_at(finding, was), _state_at(finding, now)
-    if last is None:
-        return ""
-    if first is None:
-        return "new" if last.is_open else ""
-    if not last.is_open:
-        return "resolved" if first.is_open else ""
-    closed = any(change.state and not change.state.is_open for change in finding.history[was:now])
-    return "regressed" if closed or not first.is_open else "carried"
+def _became(before: Sequence[Change], after: Sequence[Change]) -> str:
+    """Return what became of a finding between two moments of its history; empty if it was open at neither."""
+    was, now = _state(before), _state(after)
+    was_open = was is not None and was.is_open
+    if now is None or not now.is_open:
+        return "resolved" if was_open else ""
+    if was is None:
+        return "new"
+    closed = any(change.state and not change.state.is_open for change in after[len(before) :])
+    return "carried" if was_open and not closed else "regressed"
 
 
-def _history_length(finding: Finding, after: Pass, order: Mapping[PassId, int]) -> int:
-    """Return how long the history was after a pass: up to the last change by it, or else all that is not later."""
-    own = [number for number, change in enumerate(finding.history, 1) if change.pass_id == after.id]
-    if own:
-        return own[-1]
-    for number, change in enumerate(finding.history):
-        if change.at > after.started_at or order.get(PassId(change.pass_id), -1) > order[after.id]:
-            return number
-    return len(finding.history)
-
-
-def _state_at(finding: Finding, length: int) -> FindingState | None:
-    """Return the state after that much of the history; None before it was raised."""
-    return next((change.state for change in reversed(finding.history[:length]) if change.state), None)
+def _state(said: Sequence[Change]) -> FindingState | None:
+    """Return the state after all that was said; None before the finding was raised."""
+    return next((change.state for change in reversed(said) if change.state), None)

@@ -4,11 +4,11 @@ Only a person takes back what a person decided, or dismisses what must be fixed.
 gives the rights of an agent.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -17,9 +17,9 @@ from pipeline.findings.events import FindingChanged
 from pipeline.findings.evidence import RepositoryFiles
 from pipeline.findings.fingerprints import WINDOW, evidence_digest, line_hash, read_source
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.linemap import GitHistory, line_maps
 from pipeline.findings.lines import Line
-from pipeline.findings.model import Actor, Finding, FindingId, FindingState, Severity, Suppression, What
+from pipeline.findings.model import Actor, Finding, FindingId, FindingState, Suppression, What
+from pipeline.findings.places import follow_findings
 from pipeline.findings.rulings import changed, claimed_state
 from pipeline.findings.verdicts import blocks
 
@@ -45,6 +45,13 @@ STATE_OF = MappingProxyType(
 )
 """The state that a status means by itself."""
 
+_OPENED = MappingProxyType(
+    {
+        FindingState.REOPENED: FindingState.REOPENED,
+        FindingState.VERIFIED_FIXED: FindingState.REOPENED,
+        FindingState.FIX_CLAIMED: FindingState.REOPENED,
+    }
+)  # what the status `open` makes of a state; of any other, `open`
 _LINE_DIGEST = "line/v1:"  # the digest of a line of code; a dismissal of anything else cannot be looked up in a file
 
 
@@ -62,27 +69,30 @@ def triage(
     status: str,
     *,
     note: str = "",
-    by: str,
+    by: Actor,
     at: str,
     expires: str = "",
     only: bool = False,
 ) -> TriageOutcome:
     """Decide about the lines of work of some findings, given by id, prefix, number or alias; `only` for those alone."""
+    names = list(dict.fromkeys(names))
+    error = _request_error(status, note, by, at, expires)
+    if error:
+        return TriageOutcome(refused=dict.fromkeys(names, error))
+    until = date.fromisoformat(expires).isoformat() if expires else ""
     events: dict[FindingId, FindingChanged] = {}
     refused: dict[str, str] = {}
-    error = _request_error(status, note, by, at, expires)
-    until = date.fromisoformat(expires).isoformat() if expires and not error else ""
-    for name in dict.fromkeys(names):
+    for name in names:
         finding = ledger.find(name) if name else None
-        if error or finding is None:
-            refused[name] = error or "there is no such finding"
+        if finding is None:
+            refused[name] = "there is no such finding"
             continue
         members = (finding,) if only else _concerned(ledger.line(finding.id), finding, status)
-        reasons = [next(_refusals(member, status, by), "") for member in members]
-        if status in ("open", "fixed") and all(state_after(one.state, status) is one.state for one in members):
-            reasons = [f"it is {finding.state} already"]
-        if any(reasons):
-            refused[name] = next(filter(None, reasons))
+        refusals = [reason for member in members if (reason := _refusal(member, status, by))]
+        if status not in _DISMISSALS and all(state_after(one.state, status) is one.state for one in members):
+            refusals.append(f"it is {finding.state} already")
+        if refusals:
+            refused[name] = refusals[0]
             continue
         for member in members:
             events[member.id] = decision(member, status, at=at, by=by, note=note, expires=until)
@@ -98,7 +108,7 @@ def _concerned(line: Line, named: Finding, status: str) -> tuple[Finding, ...]:
 
 
 def decision(
-    finding: Finding, status: str, *, at: str, by: str, note: str, who: str = "", expires: str = ""
+    finding: Finding, status: str, *, at: str, by: Actor, note: str, who: str = "", expires: str = ""
 ) -> FindingChanged:
     """Return the event of a status that somebody gave a finding. A dismissal is bound to the code it was made for."""
     state, suppression = state_after(finding.state, status), None
@@ -109,7 +119,7 @@ def decision(
         at=at,
         what=What.TRIAGE,
         who=who or by,
-        by=Actor(by),
+        by=by,
         word=status,
         note=note,
         state=state,
@@ -119,16 +129,10 @@ def decision(
 
 def state_after(state: FindingState, status: str) -> FindingState:
     """Return the state that a decision leads to; one that only repeats the present state leaves it alone."""
-    if status == "open" and state in (FindingState.OPEN, FindingState.REOPENED):
-        return state
-    if status == "open" and state in (FindingState.VERIFIED_FIXED, FindingState.FIX_CLAIMED):
-        return FindingState.REOPENED
-    return STATE_OF[status]
+    return _OPENED.get(state, FindingState.OPEN) if status == "open" else STATE_OF[status]
 
 
-def said_in_file(
-    finding: Finding, status: str, note: str, *, at: str, who: str, by: str = Actor.ORCHESTRATOR
-) -> FindingChanged | str | None:
+def said_in_file(finding: Finding, status: str, note: str, *, at: str, who: str) -> FindingChanged | str | None:
     """Return what a changed status in a file means: an event, why it is refused, or None if it changes nothing.
 
     An agent that writes `fixed` claims a fix. One that writes `wont-fix` or `false-positive` dismisses a finding, if it
@@ -136,75 +140,72 @@ def said_in_file(
     """
     if status not in STATUSES:
         return f"`status` is not one of {', '.join(STATUSES)}"
+    agent = Actor.ORCHESTRATOR
     if status == "fixed":
         return _claim_in_file(finding, "fixed", note, at=at, who=who)
-    person = finding.state.dismissed and (finding.suppression is None or finding.suppression.by == Actor.USER)
-    if status == "open":
-        if person:
-            return f"a person dismissed it as {finding.state}; only a person may take that back"
-        if finding.state.active and not finding.disputed and not finding.claimed:
+    if status in _DISMISSALS:
+        if finding.state is STATE_OF[status]:
             return None
-        # What nobody could judge stays uncertain, so that no claim that is taken back makes it a mere suggestion.
-        state = finding.state if finding.state is FindingState.UNCERTAIN else FindingState.REOPENED
-        return changed(finding, at=at, what=What.TRIAGE, who=who, by=Actor(by), word=status, note=note, state=state)
-    role = by if by in _ALLOWED and by != Actor.USER else Actor.ORCHESTRATOR
-    if finding.state is STATE_OF[status]:
+        if note.strip() and not _refusal(finding, status, agent):
+            return decision(finding, status, at=at, by=agent, note=note, who=who)
+        return _claim_in_file(finding, "wrong", note or f"{status} in {who}", at=at, who=who)
+    if _dismissed_by_person(finding):
+        return _refusal(finding, status, agent)
+    if finding.state.active and not finding.disputed and not finding.claimed:
         return None
-    if note.strip() and not next(_refusals(finding, status, role), ""):
-        return decision(finding, status, at=at, by=role, note=note, who=who)
-    return _claim_in_file(finding, "wrong", note or f"{status} in {who}", at=at, who=who)
+    # What nobody could judge stays uncertain, so that no claim that is taken back makes it a mere suggestion.
+    state = finding.state if finding.state is FindingState.UNCERTAIN else FindingState.REOPENED
+    return changed(finding, at=at, what=What.TRIAGE, who=who, by=agent, word=status, note=note, state=state)
 
 
 def _claim_in_file(finding: Finding, word: str, note: str, *, at: str, who: str) -> FindingChanged | str | None:
     if not finding.state.is_open:
         return f"it is {finding.state}"
-    if word == "fixed" and (finding.state is FindingState.FIX_CLAIMED or finding.claimed):
-        return None
-    if word == "wrong" and finding.disputed:
+    claimed = finding.claimed or finding.state is FindingState.FIX_CLAIMED
+    if {"fixed": claimed, "wrong": finding.disputed}[word]:
         return None
     state = claimed_state(finding, word)
     return changed(finding, at=at, what=What.CLAIM, who=who, by=Actor.FINISH_TASK, word=word, note=note, state=state)
 
 
-def _request_error(status: str, note: str, by: str, at: str, expires: str) -> str:
+def _request_error(status: str, note: str, by: Actor, at: str, expires: str) -> str:
     """Return what is wrong with a decision, whichever finding it is about; empty if nothing is."""
     if status not in STATUSES:
         return f"unknown status {status!a}; choose {', '.join(STATUSES)}"
-    if by not in _ALLOWED:
-        return f"unknown actor {by!a}; choose {', '.join(_ALLOWED)}"
-    if status not in _ALLOWED[Actor(by)]:
+    if status not in _ALLOWED[by]:
         return f"{by} may not decide {status}; only a person can"
     if status in _DISMISSALS and not note.strip():
         return "a dismissal needs a note that says why"
-    return _expiry_error(status, expires, at) if expires else ""
-
-
-def _expiry_error(status: str, expires: str, at: str) -> str:
+    if not expires:
+        return ""
     if status not in _DISMISSALS:
         return f"only a dismissal can expire, and {status} is not one"
     try:
-        until = date.fromisoformat(expires)
+        until = date.fromisoformat(expires).isoformat()
     except ValueError:
         return f"{expires!a} is not a date such as 2026-12-31"
-    return f"{expires} has passed already" if until.isoformat() < at[:10] else ""
+    return f"{expires} has passed already" if until < at[:10] else ""
 
 
-def _refusals(finding: Finding, status: str, by: str) -> Iterator[str]:
-    """Yield why somebody may not decide this about a finding."""
-    if by == Actor.USER:
-        return
-    if finding.state.dismissed and (finding.suppression is None or finding.suppression.by == Actor.USER):
-        yield f"a person dismissed it as {finding.state}; only a person may take that back"
+def _refusal(finding: Finding, status: str, by: Actor) -> str:
+    """Return why somebody may not decide this about a finding; empty if they may."""
+    if by is Actor.USER:
+        return ""
+    if _dismissed_by_person(finding):
+        return f"a person dismissed it as {finding.state}; only a person may take that back"
     if status == "open" and finding.state is FindingState.UNCERTAIN:
-        yield "it is uncertain; only a person may say that it is a defect"
+        return "it is uncertain; only a person may say that it is a defect"
     if status not in _DISMISSALS:
-        return
+        return ""
     if not finding.state.active and not finding.state.dismissed:
-        yield f"it is {finding.state}; {by} may dismiss only what is open"
-    if finding.system_breaking and finding.severity is Severity.CRITICAL:
-        yield "it endangers the whole system; only a person may dismiss it"
-    if blocks(finding):
-        yield "it must be fixed; only a person may dismiss it"
+        return f"it is {finding.state}; {by} may dismiss only what is open"
+    return "it must be fixed; only a person may dismiss it" if blocks(finding) else ""
+
+
+def _dismissed_by_person(finding: Finding) -> bool:
+    """Return whether a person dismissed a finding, or nobody knows who did."""
+    by = finding.suppression.by if finding.suppression else Actor.USER
+    return finding.state.dismissed and by == Actor.USER
 
 
 # --- lines of work ---------------------------------------------------------------------------------------------------
@@ -268,40 +269,24 @@ def find_stale_dismissals(
     ledger: Ledger, root: Path, environment: Mapping[str, str], at: str
 ) -> dict[FindingId, dict[StaleReason, str]]:
     """Return the dismissed findings whose dismissal may be removed, and why. Nothing is changed."""
-    is_gone = _code_is_gone(ledger, root, environment)
+    dismissed = [finding for finding in ledger.findings.values() if finding.state.dismissed]
+    line_hashes = cache(partial(_line_hashes, RepositoryFiles(root)))  # many findings are about the same files
     found: dict[FindingId, dict[StaleReason, str]] = {}
-    for finding in ledger.findings.values():
-        if not finding.state.dismissed:
-            continue
+    for finding in follow_findings(dismissed, ledger, root, environment):
+        suppression = finding.suppression or Suppression()
+        of_code = suppression.digest.startswith(_LINE_DIGEST) and WINDOW in finding.fingerprints  # and not of a text
+        code = suppression.digest.removeprefix(_LINE_DIGEST)
         reasons: dict[StaleReason, str] = {}
-        expires = finding.suppression.expires if finding.suppression else ""
-        if expires and at[: len(expires)] > expires:
-            reasons[StaleReason.EXPIRED] = f"it expired on {expires}"
-        if is_gone(finding):
+        if suppression.expires and suppression.expires < at[:10]:
+            reasons[StaleReason.EXPIRED] = f"it expired on {suppression.expires}"
+        if of_code and finding.location and code not in line_hashes(finding.location.path):
             reasons[StaleReason.CHANGED] = "the code it was made for is gone"
         if reasons:
             found[finding.id] = reasons
     return found
 
 
-def _code_is_gone(ledger: Ledger, root: Path, environment: Mapping[str, str]) -> Callable[[Finding], bool]:
-    """Return the function that tells whether the line that was dismissed is nowhere in its file."""
-    files = RepositoryFiles(root)
-    maps = cache(lambda: line_maps(ledger, GitHistory(root, environment)))  # asks git, so only if a file is missing
-
-    @cache
-    def line_hashes(path: str) -> frozenset[str] | None:
-        source = read_source(files, path)
-        return None if source is None else frozenset(map(line_hash, source.places))
-
-    def is_gone(finding: Finding) -> bool:
-        digest = (finding.suppression and finding.suppression.digest) or evidence_digest(finding)
-        if finding.location is None or WINDOW not in finding.fingerprints or not digest.startswith(_LINE_DIGEST):
-            return False
-        hashes = line_hashes(finding.location.path)
-        lines = maps().get(finding.placed_in) if hashes is None else None
-        if lines:
-            hashes = line_hashes(lines.path(finding.location.path))
-        return hashes is None or digest.removeprefix(_LINE_DIGEST) not in hashes
-
-    return is_gone
+def _line_hashes(files: RepositoryFiles, path: str) -> frozenset[str]:
+    """Return the hashes of the lines of a file; none if it is gone."""
+    source = read_source(files, path)
+    return frozenset(map(line_hash, source.places)) if source else frozenset()

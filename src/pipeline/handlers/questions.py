@@ -179,6 +179,12 @@ class RecordedAnswers(Silent):
         return Reply(key)
 
 
+def answer_for_visit(answers: Mapping[str, Sequence[Any]], stage: str, visit: int) -> Any:
+    """Return what was written down for one visit of a stage; None if nothing was."""
+    given = answers.get(stage, ())
+    return given[visit - 1] if visit <= len(given) else None
+
+
 @dataclass(frozen=True, slots=True)
 class AnswersByVisit(Silent):
     """Answers from a file, by stage and visit: the key of an option, or an object with `option` and `feedback`."""
@@ -187,10 +193,9 @@ class AnswersByVisit(Silent):
 
     async def ask(self, question: Question) -> Reply | None:
         """Return the answer for this visit."""
-        given = self.answers.get(question.stage, ())
-        if question.visit > len(given):
+        answer = answer_for_visit(self.answers, question.stage, question.visit)
+        if answer is None:
             return None
-        answer = given[question.visit - 1]
         if not isinstance(answer, dict):
             return Reply(str(answer))
         return Reply(answer["option"], answer.get("feedback", ""))

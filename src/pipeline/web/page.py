@@ -31,7 +31,7 @@ from pipeline.app.store import RunStore, open_local_store
 from pipeline.engine.ports import UnknownRun
 from pipeline.errors import AwfError
 from pipeline.findings.explanation import location_text
-from pipeline.findings.walk.present import read_markdown
+from pipeline.findings.walk.prose import read_markdown
 from pipeline.redaction import Redactor
 from pipeline.text import format_clock
 from pipeline.web.live import Feed

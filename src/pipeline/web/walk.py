@@ -109,7 +109,7 @@ class BrowserWalk:
             if self.question is None or number != self.number:
                 return None
             self.told.clear()
-            self._session.send(Reply(key))
+            self._session.answer(Reply(key))
             self._shown()
             return self._session.outcome
 
@@ -133,7 +133,7 @@ class BrowserWalk:
             self.told.append(f"The findings were not checked: {error}")
         finally:
             with self._lock:
-                self._session.send(results)
+                self._session.validated(results)
                 self._shown()
 
 
@@ -160,13 +160,12 @@ def start_walk(request: Request, form: Form) -> Response:
     """Start a walk through the findings of a store."""
     store = writable_store(request)
     chain = TrackerChain(_context(store), form.get("tracker", ""), _trackers())
-    given = form.get("route", Route.EACH)
-    route = Route(given) if given in set(Route) else None
+    route = form.get("route", Route.EACH)
     ledger = _ledger(store)
     begun = open_walk(
         ledger,
         chain,
-        route=route,
+        route=Route(route) if route in set(Route) else Route.ASK,
         follow=lambda lines: follow_renames(lines, ledger, store.root, os.environ),
         wanted=_wanted(form.get("severity", ""), form.get("file", "")),
         advisory=bool(form.get("advisory")),
@@ -177,7 +176,7 @@ def start_walk(request: Request, form: Form) -> Response:
     if begun.validates:
         base = begun.ledger.last.base if begun.ledger.last else ""
         validate = open_validator(store.root, _runtime(store), datetime.now(UTC), {}, base)
-    return _open(request, store, begun, route, chain, validate)
+    return _open(request, store, begun, chain, validate)
 
 
 def start_triage(request: Request, form: Form) -> Response:
@@ -190,12 +189,11 @@ def start_triage(request: Request, form: Form) -> Response:
     if run.driven:
         raise AwfError(f"the process of run {run_id} asks at its terminal", help="answer there, or stop it first")
     chain = LaterTickets(_context(store), stage.tracker or "", _trackers())
-    route = None if stage.route == "ask" else Route(stage.route)
     ledger = _ledger(store)
     begun = open_walk(
         ledger,
         chain,
-        route=route,
+        route=Route(stage.route),
         follow=lambda lines: follow_renames(lines, ledger, run.state.directory, os.environ),
         wanted=lambda line: not is_settled(line, run_id),
         advisory=stage.advisory,
@@ -208,7 +206,7 @@ def start_triage(request: Request, form: Form) -> Response:
         settings, base = runtime.settings, review_options(state).base
         choice = choose_model(stage.validator, state.workflow.models, settings.model_choice, settings.profiles)
         validate = open_validator(state.directory, runtime, datetime.now(UTC), state.options, base, choice)
-    return _open(request, store, begun, route, chain, validate, run)
+    return _open(request, store, begun, chain, validate, run)
 
 
 def show_walk(request: Request) -> Response:
@@ -285,14 +283,13 @@ def _open(
     request: Request,
     store: ServedStore,
     begun: Walk,
-    route: Route | None,
     chain: TrackerChain,
     validate: Validator | None,
     run: RunSnapshot | None = None,
 ) -> Response:
     site, name = current_site(request), secrets.token_urlsafe(9)
     excerpts = partial(read_excerpts, root=run.state.directory if run else store.root, redactor=site.redactor)
-    session = Session(begun, route, chain, lambda _line: None, excerpts=excerpts)
+    session = Session(begun, chain, lambda _line: None, excerpts)
     opened = BrowserWalk(session, site, validate, run)
     if opened.outcome:  # nothing to decide
         opened.report = render_report(opened.outcome, FIX_COMMAND)

@@ -49,7 +49,17 @@ from pipeline.findings.events import Coverage, FindingRaised
 from pipeline.findings.formats.strict_json import finding_record
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.lines import Line
-from pipeline.findings.model import Category, Finding, FindingId, FindingState, Location, ReportStatus, Severity, What
+from pipeline.findings.model import (
+    Actor,
+    Category,
+    Finding,
+    FindingId,
+    FindingState,
+    Location,
+    ReportStatus,
+    Severity,
+    What,
+)
 from pipeline.findings.reviews import review
 from pipeline.findings.verdicts import Verdict
 from pipeline.language.model import Lens
@@ -308,7 +318,7 @@ def test_a_pass_and_a_decision_without_a_command_line(tmp_path: Path) -> None:
     assert (done.passed.started_at, done.passed.caller) == (AT, "awf findings import")
     assert timestamp(NOW) == AT
     (id,) = done.changes["new"]
-    wish = TriageRequest("wont-fix", "user", note="so", expires="2026-04-01")
+    wish = TriageRequest("wont-fix", Actor.USER, note="so", expires="2026-04-01")
     held = apply_triage(lambda _: ChosenFindings((id,)), wish, tmp_path / ".awf", here, NOW)
     assert held.changes == [(id, FindingState.OPEN, FindingState.WONT_FIX)]
     again = import_reports(returns, tmp_path / ".awf", here, NOW)
@@ -327,7 +337,7 @@ def test_a_verdict_file_that_cannot_be_read_is_reported_and_put_back(tmp_path: P
     done = import_reports(returns, tmp_path / ".awf", here, NOW)
     latest = tmp_path / ".code-review/review-latest.json"
     latest.write_text("{ broken")
-    chosen, fixed = ChosenFindings(tuple(done.changes["new"])), TriageRequest("fixed", "user")
+    chosen, fixed = ChosenFindings(tuple(done.changes["new"])), TriageRequest("fixed", Actor.USER)
     held = apply_triage(lambda _: chosen, fixed, tmp_path / ".awf", here, NOW)
     assert len(held.moves) == 1
     assert any("review-latest.json.unreadable-1" in problem for problem in held.problems)

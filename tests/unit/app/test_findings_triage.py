@@ -24,11 +24,11 @@ from pipeline.errors import AwfError
 from pipeline.findings import ledger as book
 from pipeline.findings.events import LedgerEvent, encode_event
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import FindingId, FindingState, Severity
+from pipeline.findings.model import Actor, FindingId, FindingState, Severity
 
 AT = "2026-03-01T10:00:00Z"
 NOW = datetime(2026, 3, 1, 10, tzinfo=UTC)
-LOW = TriageRequest("wont-fix", "user", note="not worth it")
+LOW = TriageRequest("wont-fix", Actor.USER, note="not worth it")
 
 
 def repository(root: Path) -> Repository:
@@ -97,7 +97,7 @@ def test_what_changed_since_the_preview_is_not_decided(root: Path) -> None:
     """The person agreed to something else."""
     planned = preview(root)
     first = planned.moves[0].finding.id
-    fixed = TriageRequest("fixed", "user")
+    fixed = TriageRequest("fixed", Actor.USER)
     apply_triage(lambda _: ChosenFindings((first,)), fixed, root / ".awf", repository(root), NOW)
     with pytest.raises(AwfError):
         decided(root, agreed=planned.digest)
@@ -148,7 +148,7 @@ def test_a_decision_counts_for_the_whole_line_of_work(root: Path) -> None:
     assert ([one.number for one in moved], [one.number for one in line.members]) == ([2, 3], [1, 2, 3])
 
     def decide(name: str, *, only: bool = False) -> list[int]:
-        wish = TriageRequest("wont-fix", "user", note="so", only=only)
+        wish = TriageRequest("wont-fix", Actor.USER, note="so", only=only)
         return [
             one.finding.number for one in apply_triage(lambda _: ChosenFindings((name,)), wish, store, here, NOW).moves
         ]

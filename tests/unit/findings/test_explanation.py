@@ -49,13 +49,12 @@ def test_a_line_of_work_says_how_many_reviewers_reported_it() -> None:
 
 
 def test_the_explanation_of_an_item() -> None:
-    """The last pass that had it says what became of it; earlier ones are named, and an unknown item has none."""
+    """The last pass that had it says what became of it; an unknown item has none."""
     entries = (ItemOutcome(input_id="lint#1", disposition=Disposition.SURVIVING, reason="new"),)
     ledger = ledger_of(finding(1, input_id="lint#1", pass_id=SECOND), entries=entries)
     ledger.apply(assessed(SECOND, LATER, entries=entries))
-    title, outcome, found, earlier = explain_item("lint#1", ledger)
+    title, outcome, found = explain_item("lint#1", ledger)
     assert SECOND in title
     assert outcome.startswith("surviving")
     assert ID in found
-    assert FIRST in earlier
     assert explain_item("lint#2", ledger) == []

@@ -204,7 +204,7 @@ def test_what_becomes_of_a_finding_that_is_reported_again(state: str, expected: 
     assert suppressed == finding.state.dismissed
 
 
-def turn(ledger: Ledger, state: FindingState, by: str = Actor.USER) -> None:
+def turn(ledger: Ledger, state: FindingState, by: Actor = Actor.USER) -> None:
     """Bring the first finding into a state."""
     finding = next(iter(ledger.findings.values()))
     words = {DISMISSED: "false-positive", FindingState.WONT_FIX: "wont-fix"}

@@ -10,7 +10,7 @@ from tests.unit.findings.ledgers import AT, assessed
 
 from pipeline.findings.events import FindingRaised
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Evidence, Finding, Location, PassId
+from pipeline.findings.model import Actor, Evidence, Finding, Location, PassId
 from pipeline.findings.triage import StaleReason, decision, find_stale_dismissals
 
 CODE = "def save(token):\n    store.save(token)\n    return token\n"
@@ -30,7 +30,7 @@ def ledger_of(head: str = "", expires: str = "", **more: Any) -> Ledger:
     found = draft(2, path="session.py", quote="store.save(token)", **more)
     (finding,) = known([found], Files({"session.py": CODE.splitlines()}))
     ledger = Ledger([assessed(PassId("one"), head=head), FindingRaised(at=AT, finding=finding)])
-    ledger.apply(decision(only(ledger), "wont-fix", at=AT, by="user", note="so", expires=expires))
+    ledger.apply(decision(only(ledger), "wont-fix", at=AT, by=Actor.USER, note="so", expires=expires))
     return ledger
 
 
@@ -110,6 +110,6 @@ def test_all_reasons_are_given_and_nothing_is_changed(root: Path) -> None:
 def test_an_open_finding_has_no_stale_dismissal(root: Path) -> None:
     """Only dismissed findings are looked at."""
     ledger = ledger_of(expires="2026-03-01")
-    ledger.apply(decision(only(ledger), "open", at=AT, by="user", note=""))
+    ledger.apply(decision(only(ledger), "open", at=AT, by=Actor.USER, note=""))
     (root / "session.py").unlink()
     assert stale(ledger, root, EXPIRED) == {}

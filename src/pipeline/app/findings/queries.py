@@ -9,6 +9,7 @@ from typing import Any
 from pipeline.app.findings.lookup import find_pass, is_verifiable
 from pipeline.errors import AwfError
 from pipeline.findings.events import ItemOutcome, Pass
+from pipeline.findings.explanation import member_row
 from pipeline.findings.gate import importance
 from pipeline.findings.ledger import Ledger, hidden_items, last_passes
 from pipeline.findings.lines import Line
@@ -173,18 +174,6 @@ def line_row(line: Line) -> dict[str, Any]:
         "lens": str(lead.lens),
         "may_be": list(lead.may_be),
         "members": [member_row(member) for member in line.members],
-    }
-
-
-def member_row(finding: Finding) -> dict[str, Any]:
-    """Return a finding as a member of its line of work."""
-    return {
-        "id": finding.id,
-        "number": finding.number,
-        "reviewer": finding.reviewer,
-        "severity": str(finding.severity),
-        "state": str(finding.state),
-        "title": finding.title,
     }
 
 

@@ -17,7 +17,7 @@ from pipeline.app.findings.lookup import find_finding
 from pipeline.errors import AwfError
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.lines import Line
-from pipeline.findings.model import Finding, FindingState
+from pipeline.findings.model import Actor, Finding, FindingState
 from pipeline.findings.triage import TriageOutcome, merge_lines, split_findings, triage
 
 
@@ -26,7 +26,7 @@ class TriageRequest:
     """What to decide, and who decides it."""
 
     status: str
-    by: str
+    by: Actor
     note: str = ""
     expires: str = ""
     only: bool = False  # the named findings, and not the others of their lines of work

@@ -10,7 +10,7 @@ from typing import TextIO
 import click
 
 from pipeline.cli.terminal import Style
-from pipeline.findings.walk.present import read_markdown
+from pipeline.findings.walk.prose import read_markdown
 from pipeline.handlers.questions import Question
 from pipeline.text import ELLIPSIS, display_width, sanitize
 

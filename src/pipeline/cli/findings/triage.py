@@ -91,9 +91,10 @@ def command(
         raise AwfError("no findings given", help=_WHICH)
     if only and not ids:
         raise AwfError("--only needs the ids or numbers of findings", help="name them; nothing was decided")
-    if "AWF_STAGE" in os.environ and by in (Actor.USER, Actor.REVALIDATE):
-        by = str(Actor.ORCHESTRATOR)  # a stage of a run has the rights of an agent, whatever --by says
-    choose, request = _selection(ids, given, source), TriageRequest(status, by, note, expires, only or given["unused"])
+    who = Actor(by)
+    if "AWF_STAGE" in os.environ and who in (Actor.USER, Actor.REVALIDATE):
+        who = Actor.ORCHESTRATOR  # a stage of a run has the rights of an agent, whatever --by says
+    choose, request = _selection(ids, given, source), TriageRequest(status, who, note, expires, only or given["unused"])
     agreed = ""
     if dry_run or (filtered and not yes):
         planned = plan_triage(choose, request, source.snapshot(), timestamp(utc_now()))

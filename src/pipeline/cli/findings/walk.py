@@ -4,11 +4,12 @@ A triage stage of a run asks on the same screen.
 """
 
 import asyncio
+import io
 import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -43,20 +44,20 @@ from pipeline.files import read_text
 from pipeline.findings.events import FindingChanged
 from pipeline.findings.excerpts import read_excerpts
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Actor, Severity
+from pipeline.findings.lines import Line
+from pipeline.findings.model import Actor, FindingId, Severity
 from pipeline.findings.trackers import TrackerChain, all_trackers
 from pipeline.findings.trackers.ticket import TrackerContext
 from pipeline.findings.walk.fixing import fix_events, run_fixer
 from pipeline.findings.walk.report import render_report, report_data
-from pipeline.findings.walk.session import Session, decision_events, open_walk, respond
-from pipeline.findings.walk.state import Fixes, Route, Walk, safe_lines
+from pipeline.findings.walk.session import Session, decide, decision_events, open_walk
+from pipeline.findings.walk.state import Fixes, Route, Validation, Walk, safe_lines
 from pipeline.findings.walk.validation import Validator
 from pipeline.handlers.questions import Question, RecordedAnswers, Reply, Responder, Silent
 from pipeline.plugins.manager import PluginManager
 from pipeline.redaction import redactor_of
 from pipeline.text import plural, sanitize
 
-_ASK = "ask"
 FIX_COMMAND = "awf findings fix"
 _ANSWERS_HELP = 'write a JSON list such as ["apply", "defer", "skip", "rest", "proceed"]'
 
@@ -66,12 +67,11 @@ class AnswerFile(Silent):
     """Answers that were written down beforehand. It is an error if there are not enough."""
 
     answers: RecordedAnswers
-    screen: Screen | None  # to follow what is asked and answered
+    screen: Screen  # to follow what is asked and answered
 
     async def ask(self, question: Question) -> Reply | None:
         """Return the next answer."""
-        if self.screen:
-            self.screen.ask(question)
+        self.screen.ask(question)
         reply = await self.answers.ask(question)
         if reply is None:
             message = f"no answer after {self.answers.given} to: {question.first_line}"
@@ -81,15 +81,14 @@ class AnswerFile(Silent):
 
     def tell(self, line: str) -> None:
         """Say what was done."""
-        if self.screen:
-            self.screen.say(line)
+        self.screen.say(line)
 
 
 @click.command("walk")
 @click.option("--answers", type=click.Path(dir_okay=False, path_type=Path), help="A JSON list of answers, in order.")
 @click.option(
     "--route",
-    type=click.Choice([*map(str, Route), _ASK]),
+    type=click.Choice([str(route) for route in Route]),
     default=str(Route.EACH),
     show_default=True,
     help="One by one, all as recommended, what must be fixed, a ticket for each, only the report, or ask which.",
@@ -139,7 +138,9 @@ def command(
     recorded = RecordedAnswers(_read_answers(answers)) if answers else None
     screen = Screen(sys.stderr if as_json else sys.stdout)
     person = TerminalResponder(user_name(), screen.stream)
-    responder = AnswerFile(recorded, None if as_json else screen) if recorded else person
+    responder: Responder = person
+    if recorded:
+        responder = AnswerFile(recorded, Screen(io.StringIO()) if as_json else screen)
     repository, ledger = source.repository, source.read()
     fixer_command = split_command(fixer or "", "--fixer")
     fix = partial(run_fixer, fixer_command, repository.root, repository.environment)
@@ -147,29 +148,25 @@ def command(
     plugins.load_installed()
     context = TrackerContext(repository.root, source.store, os.environ)
     chain = TrackerChain(context, tracker or "", all_trackers(dict(plugins.collect("trackers"))))
-    safe = safe_lines(ledger.lines()) if fixer_command else []
-    safe_fixes = fix(safe) if safe else Fixes()  # nobody needs to decide on those
-    if safe:
+    safe_fixes = fix(safe_lines(ledger.lines()))  # nobody needs to decide on those
+    if safe_fixes.said:
         ledger = _record(source, partial(fix_events, safe_fixes))
-    matches = FindingFilter(ALL_STATES, frozenset(map(Severity, severities)), files=files).matches
-    taken = None if route == _ASK else Route(route)
     begun = open_walk(
         ledger,
         chain,
         artifacts,
-        route=taken,
-        wanted=matches,
+        route=Route(route),
+        wanted=FindingFilter(ALL_STATES, frozenset(map(Severity, severities)), files=files).matches,
         follow=lambda lines: source.current_lines(lines, ledger),
         advisory=advisory,
         validates=validate,
         confirms=recorded is None,
         seed_wording=seed_wording,
     )
-    begun = replace(begun, safe_fixes=safe_fixes)
     excerpts = partial(read_excerpts, root=repository.root, redactor=redactor_of(os.environ))
-    session = Session(begun, taken, chain, responder.tell, fix, excerpts)
+    session = Session(replace(begun, safe_fixes=safe_fixes), chain, responder.tell, excerpts)
     options = read_agent_options(backend or ("command" if agent_command else None), script, agent_command)
-    done = _run(session, responder, _validator(source, ledger, options) if validate else None)
+    done = _walk(session, responder, _validator(source, ledger, options), fix)
     if done is None:
         if person.stopped:
             raise KeyboardInterrupt
@@ -186,29 +183,34 @@ def command(
 
 
 def _validator(source: FindingsSource, ledger: Ledger, options: Mapping[str, Any]) -> Validator:
-    """What asks the agent that the options name, or the one that a run would use."""
-    from pipeline.app.findings.validation import open_validator  # noqa: PLC0415 - agents take 0.3 s to load
-    from pipeline.app.wiring import Runtime  # noqa: PLC0415 - as above
+    """Return what asks the agent that the options name, or the one that a run would use, once it is needed."""
 
-    runtime = Runtime(store=source.store, environ=dict(os.environ), settings=current_settings())
-    base = ledger.last.base if ledger.last else ""
-    return open_validator(source.repository.root, runtime, utc_now(), options, base)
+    async def validate(lines: Sequence[Line]) -> Mapping[FindingId, Validation]:
+        from pipeline.app.findings.validation import open_validator  # noqa: PLC0415 - agents take 0.3 s to load
+        from pipeline.app.wiring import Runtime  # noqa: PLC0415 - as above
+
+        runtime = Runtime(store=source.store, environ=dict(os.environ), settings=current_settings())
+        base = ledger.last.base if ledger.last else ""
+        return await open_validator(source.repository.root, runtime, utc_now(), options, base)(lines)
+
+    return validate
 
 
-def _run(session: Session, responder: Responder, validate: Validator | None) -> Walk | None:
-    """Let a person decide, and return what was decided; if they stop before the end, say what that means."""
+def _walk(
+    session: Session, responder: Responder, validate: Validator, fix: Callable[[Sequence[Line]], Fixes]
+) -> Walk | None:
+    """Let a person decide, and a fixer make all accepted fixes; if they stop before the end, say what that means."""
+    done, fixing = None, False
     try:
-        session.advance()
-        while session.waiting:
-            result = asyncio.run(respond(session.waiting, responder, validate))
-            if result is None:
-                break
-            session.send(result)
+        decided = asyncio.run(decide(session, responder, validate))
+        if decided:
+            fixing = bool(decided.accepted)
+            done = replace(decided, fixes=fix(decided.accepted))
     finally:
-        lines = session.discarded()
-        if lines:
+        if done is None:
+            lines = [*session.discarded(), *(["The fixer was running: check what it has changed."] if fixing else [])]
             click.echo("\n" + "\n".join(map(sanitize, lines)), err=True)
-    return session.outcome
+    return done
 
 
 def _walk_events(done: Walk, ledger: Ledger, at: str) -> list[FindingChanged]:

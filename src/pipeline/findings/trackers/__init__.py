@@ -49,14 +49,7 @@ class TrackerChain:
     def status(self) -> TrackerStatus:
         """Return which tracker is in use; the first call looks for one."""
         current = self._tracker()
-        if current is None:
-            return NO_TRACKER
-        return TrackerStatus(
-            tracker_name=current.name,
-            confidence="high" if self._name else "low",
-            named_sink_available=self._named_works,
-            any_sink_available=True,
-        )
+        return TrackerStatus(current.name, self._named_works) if current else NO_TRACKER
 
     def file(self, line: Line) -> Filed | TicketFailed:
         """File a ticket with the tracker in use. The caller decides what to do after a failure."""

@@ -1,7 +1,4 @@
-"""Tickets as Markdown files in a directory: the tracker that works on every machine.
-
-A ticket is found by its name, or by the mark in it wherever in the directory it was moved to.
-"""
+"""Tickets as Markdown files in a directory: the tracker that works on every machine."""
 
 import re
 from pathlib import Path
@@ -9,20 +6,16 @@ from pathlib import Path
 from pipeline import files
 from pipeline.errors import AwfError
 from pipeline.findings.lines import Line
-from pipeline.findings.model import FindingState
 from pipeline.findings.trackers.ticket import (
     Filed,
     TicketFailed,
     TrackerContext,
     owner_of,
-    reopened_comment,
-    reopened_mark,
     ticket,
 )
 from pipeline.redaction import redactor_of
 
 _HEAD = 64 * 1024  # bytes of a file in which the mark is looked for
-_MAX_TICKET = 4 * 1024 * 1024  # bytes of a ticket that is added to
 _MARKUP = re.compile(r"[\\`*_\[\]<>#!&|~]")
 
 
@@ -34,10 +27,9 @@ class TicketFolder:
     def __init__(self, context: TrackerContext) -> None:
         self._directory = context.store / "tickets"
         self._redact = redactor_of(context.environ).text
-        self._listed: dict[str, Path] | None = None  # by line: the directory is listed once in a session
 
     def file(self, line: Line) -> Filed | TicketFailed:
-        """Write the ticket of a line of work, or find it and add to it if the line was reopened."""
+        """Write the ticket of a line of work; one that is there stays as people left it."""
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             with files.lock_directory(self._directory):
@@ -48,29 +40,10 @@ class TicketFolder:
             return TicketFailed(f"{error.filename or self._directory} cannot be written: {error.strerror}")
 
     def _file(self, line: Line) -> Filed | TicketFailed:
-        path = self._find(line)
-        if path is None:
-            path = self._directory / f"{line.id}.md"
-            if not files.create_file(path, self._text(line)):
-                return TicketFailed(f"{path} exists and is not the ticket of {line.id}; move it away")
-        elif line.state is FindingState.REOPENED:
-            if path.stat().st_size > _MAX_TICKET:
-                return TicketFailed(f"{path} is too large to be added to")
-            content = path.read_bytes()
-            if reopened_mark(line).encode() not in content:
-                comment = reopened_comment(line, self._redact)
-                files.write_file(path, content.rstrip() + f"\n\n---\n\n{comment}".encode())
-        return Filed(str(path))
-
-    def _find(self, line: Line) -> Path | None:
-        usual = self._directory / f"{line.id}.md"
-        if _owner(usual) == line.id:
-            return usual
-        if self._listed is None:
-            paths = sorted(self._directory.rglob("*.md"), reverse=True)
-            self._listed = {id: path for path in paths if (id := _owner(path))}
-        moved = self._listed.get(line.id)
-        return moved if moved and _owner(moved) == line.id else None
+        path = self._directory / f"{line.id}.md"
+        if files.create_file(path, self._text(line)) or _owner(path) == line.id:
+            return Filed(str(path))
+        return TicketFailed(f"{path} exists and is not the ticket of {line.id}; move it away")
 
     def _text(self, line: Line) -> bytes:
         made = ticket(line, self._redact)

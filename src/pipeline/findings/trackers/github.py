@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from pipeline.backends.environment import child_environment
 from pipeline.backends.program import run_program
 from pipeline.findings.git import query_git
 from pipeline.findings.lines import Line
-from pipeline.findings.model import FindingState, Severity
+from pipeline.findings.model import Severity
 from pipeline.findings.trackers.ticket import (
     Filed,
     Ticket,
@@ -20,7 +20,6 @@ from pipeline.findings.trackers.ticket import (
     TrackerContext,
     owner_of,
     reopened_comment,
-    reopened_mark,
     ticket,
 )
 from pipeline.redaction import redactor_of
@@ -105,72 +104,58 @@ class GitHubIssues:
         self._context = context
         self._repository = repository
         self._redact = redactor_of(context.environ).text
-        self._numbers: dict[str, int] = {}  # filed in this session: a search does not find them yet
-        self._usable_labels: dict[str, bool] = {}
 
     def file(self, line: Line) -> Filed | TicketFailed:
         """Create the issue of a line of work, or find it and reopen it if the line is open again."""
         try:
             issue = self._find(line) or self._create(line)
-            if line.state is FindingState.REOPENED or (issue.closed and line.state.active):
-                self._reopen(issue, line)
+            if issue.closed and line.state.active:
+                comment = reopened_comment(line, self._redact)
+                self._run("issue", "reopen", f"--comment={comment}", "--", str(issue.number))
         except GhError as error:
             return TicketFailed(str(error))
-        self._numbers[line.id] = issue.number
         return Filed(issue.url)
 
     def _find(self, line: Line) -> Issue | None:
         """Return the issue of a line of work, by its recorded number if possible: a search is minutes behind."""
         for number in self._recorded_numbers(line):
             try:
-                found = self._json("issue", "view", "--json=number,url,state,body", "--", str(number))
+                found = self._json("issue", "view", "--json=number,url,state,body", "--", number)
             except GhError:  # it may be gone
                 continue
             if issue := _issue(found, line):
                 return issue
         search = (f"--search={line.id} in:body", "--state=all", f"--limit={_MAX_FOUND}")
         listed = self._json("issue", "list", *search, "--json=number,url,state,body")
-        issues = [issue for one in (listed if isinstance(listed, list) else ()) if (issue := _issue(one, line))]
+        if not isinstance(listed, list):
+            raise GhError("gh did not answer with a list of issues")
+        issues = filter(None, (_issue(one, line) for one in listed))
         return min(issues, key=lambda issue: issue.number, default=None)
 
-    def _recorded_numbers(self, line: Line) -> Iterator[int]:
-        if line.id in self._numbers:
-            yield self._numbers[line.id]
+    def _recorded_numbers(self, line: Line) -> list[str]:
+        """Return the numbers of the issues to which a line of work was deferred, the last first."""
         ours = re.compile(re.escape(f"https://{self._repository}/issues/") + r"(\d{1,9})", re.IGNORECASE)
-        for decision in reversed(line.decisions):
-            if found := ours.fullmatch(decision.ref):
-                yield int(found[1])
+        matches = (ours.fullmatch(decision.ref) for decision in reversed(line.decisions))
+        return [found[1] for found in matches if found]
 
     def _create(self, line: Line) -> Issue:
         made = ticket(line, self._redact)
-        labels = [f"--label={made.label}"] if self._has_label(made, line.severity) else []
-        output = self._run("issue", "create", f"--title={made.title}", *labels, "--body-file=-", stdin=made.body)
+        options = [f"--title={made.title}", *self._label(made, line.severity), "--body-file=-"]
+        output = self._run("issue", "create", *options, stdin=made.body)
         found = re.search(r"https?://\S+/issues/(\d{1,9})\s*$", output)
         if found is None:
             raise GhError("gh did not say where the issue is; look for it before filing it again")
         return Issue(int(found[1]), found[0].strip(), closed=False)
 
-    def _reopen(self, issue: Issue, line: Line) -> None:
-        """Comment once on each reopening, and reopen its issue."""
-        number = str(issue.number)
-        comments = json.dumps(self._json("issue", "view", "--json=comments", "--", number))
-        if reopened_mark(line) not in comments:
-            text = reopened_comment(line, self._redact)
-            self._run("issue", "comment", "--body-file=-", "--", number, stdin=text)
-        if issue.closed:
-            self._run("issue", "reopen", "--", number)
-
-    def _has_label(self, made: Ticket, severity: Severity) -> bool:
-        """Whether the label exists or could be created; without it the body still states the severity."""
-        if made.label not in self._usable_labels:
-            options = (f"--color={_COLORS[severity]}", "--description=Severity of a review finding")
-            try:
-                self._run("label", "create", *options, "--", made.label)
-            except GhError as error:
-                self._usable_labels[made.label] = "already exists" in str(error)
-            else:
-                self._usable_labels[made.label] = True
-        return self._usable_labels[made.label]
+    def _label(self, made: Ticket, severity: Severity) -> list[str]:
+        """Return the option for the label if it exists or could be created; the body states the severity anyway."""
+        options = (f"--color={_COLORS[severity]}", "--description=Severity of a review finding")
+        try:
+            self._run("label", "create", *options, "--", made.label)
+        except GhError as error:
+            if "already exists" not in str(error):
+                return []
+        return [f"--label={made.label}"]
 
     def _run(self, noun: str, verb: str, *arguments: str, stdin: str = "") -> str:
         return run_gh(self._context, noun, verb, f"--repo={self._repository}", *arguments, stdin=stdin)

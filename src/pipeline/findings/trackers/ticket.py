@@ -6,13 +6,13 @@ the first line of the text and shown at its end, so that a ticket is found again
 
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from pipeline.findings.lines import Line
-from pipeline.findings.model import Change, Evidence, Finding, FindingState
+from pipeline.findings.model import Evidence, Finding, FindingState
 from pipeline.findings.scales import confidence_to_word
 from pipeline.text import sanitize_block, sanitize_line, truncate_length
 
@@ -73,16 +73,18 @@ OpenTracker = Callable[[TrackerContext], Tracker | TicketFailed]
 class TrackerStatus:
     """Which tracker tickets go to. It decides whether deferring is offered, and how the option is labelled."""
 
-    tracker_name: str = ""
-    confidence: Literal["high", "low"] = "low"  # that this is the tracker the project uses
-    named_sink_available: bool = False
-    any_sink_available: bool = False
+    name: str = ""  # empty if there is none
+    certain: bool = False  # whether somebody named it, and it has not failed: labels say its name
 
     @property
-    def named(self) -> str:
-        """The name to show in labels; empty where a label should be generic."""
-        sure = self.any_sink_available and self.named_sink_available and self.confidence == "high"
-        return self.tracker_name if sure else ""
+    def available(self) -> bool:
+        """Whether there is a tracker."""
+        return bool(self.name)
+
+    @property
+    def label(self) -> str:
+        """A ticket of this tracker, as labels call it."""
+        return f"{self.name} ticket" if self.certain else "ticket"
 
 
 NO_TRACKER = TrackerStatus()
@@ -125,20 +127,11 @@ def owner_of(text: str) -> str:
 
 
 def reopened_comment(line: Line, redact: Redact) -> str:
-    """Return what is added to the ticket of a line of work that is open again."""
-    reopened = _reopenings(line)
-    why = fenced(redact(reopened[-1].note if reopened else "") or f"It is {line.state}.")
-    return f"{reopened_mark(line)}\n\nThis finding is open again.\n\n{why}\n\nFinding ID: {line.id}\n"
-
-
-def reopened_mark(line: Line) -> str:
-    """Return the hidden line that says which reopening a comment is about, so that each is commented on once."""
-    return f"<!-- awf:{line.id} open again {len(_reopenings(line))} -->"
-
-
-def _reopenings(line: Line) -> list[Change]:
+    """Return what is said at the closed ticket of a line of work that is open, and why it is if somebody said so."""
     changes = [change for finding in line.members for change in finding.history]
-    return sorted((one for one in changes if one.state is FindingState.REOPENED), key=lambda one: one.at)
+    notes = [one.note for one in changes if one.state is FindingState.REOPENED and one.note]
+    why = fenced(redact([f"It is {line.state}.", *notes][-1]))
+    return f"This finding is open.\n\n{why}\n\nFinding ID: {line.id}\n"
 
 
 def fenced(text: str, *, wrap: bool = True) -> str:
@@ -154,29 +147,25 @@ def fenced(text: str, *, wrap: bool = True) -> str:
 
 
 def _body(line: Line, finding: Finding, others: list[str]) -> str:
-    quotes = [text for one in finding.evidence if (text := _quote(one))]
-    shown = list(_within(quotes, _MAX_QUOTES))
-    also = list(_within([fenced(truncate_length(text, _MAX_QUOTE)) for text in others], _MAX_OTHERS))
+    quotes = list(_within(filter(None, map(_quote, finding.evidence)), _MAX_QUOTES))
+    also = list(_within((fenced(truncate_length(text, _MAX_QUOTE)) for text in others), _MAX_OTHERS))
     sections = [
         f"<!-- awf:{line.id} -->",
         "## Why it matters",
         fenced(finding.impact or finding.title),
         "## Suggested fix",
         fenced(finding.fix) if finding.fix else "None was proposed: it needs a decision.",
-        *(["## Evidence", *shown] if shown else []),
+        *(["## Evidence", *quotes] if quotes else []),
         *(["## Also reported", *also] if also else []),
         "## About",
         fenced("\n".join(_metadata(line)), wrap=False),
+        f"Full text, without limits: `awf findings show {line.id}`",
     ]
-    long_text = max(len(finding.impact), len(finding.fix or "")) > _MAX_PROSE or len(finding.title) > MAX_TITLE
-    long_quote = any(len(one.quote or one.raw) > _MAX_QUOTE for one in finding.evidence)
-    long_other = len(also) < len(others) or any(len(text) > _MAX_QUOTE for text in others)
-    if long_text or long_quote or long_other or len(shown) < len(quotes):
-        sections.append(f"Truncated. Full text: `awf findings show {line.id}`")
     return "\n\n".join(sections) + "\n"
 
 
-def _within(texts: list[str], room: int) -> Iterator[str]:
+def _within(texts: Iterable[str], room: int) -> Iterator[str]:
+    """Yield the texts that fit."""
     for text in texts:
         if len(text) <= room:
             room -= len(text)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pipeline.backends.program import run_program
 from pipeline.findings.events import FindingChanged
+from pipeline.findings.explanation import said_text
 from pipeline.findings.fix_prompt import findings_section
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.lines import Line
@@ -22,9 +23,9 @@ _SILENT = "the fixer did not mention it"
 def run_fixer(command: Sequence[str], root: Path, environ: Mapping[str, str], lines: Sequence[Line]) -> Fixes:
     """Make fixes with one run of a program, which reads the findings and says what became of each.
 
-    Without a command nothing is fixed.
+    Without a command, or without fixes to make, it is not run.
     """
-    if not command:
+    if not command or not lines:
         return Fixes()
     try:
         done = run_program(
@@ -57,15 +58,11 @@ def read_fixes(lines: Sequence[Line], text: str, error: str = "") -> Fixes:
     worst_last = sorted(answers, key=lambda one: CLAIMS.index(one.word), reverse=True)
     said = {ids[one.number]: one for one in worst_last}
     made = frozenset(id for id, one in said.items() if one.word == "fixed")
-    failed = {line.id: _why(said.get(line.id), error) for line in lines if line.id not in made}
-    unmentioned = [Said(line.number, "not_fixed", failed[line.id]) for line in lines if line.id not in said]
-    return Fixes(made, failed, (*said.values(), *unmentioned))
-
-
-def _why(said: Said | None, error: str) -> str:
-    if said is None:
-        return error or _SILENT
-    return ", ".join(filter(None, (said.word.replace("_", " "), said.why)))
+    failed = {id: said_text(one.word, one.why) for id, one in said.items() if id not in made}
+    unmentioned = {line.id: line.number for line in lines if line.id not in said}
+    silent = error or _SILENT
+    missing = [Said(number, "not_fixed", silent) for number in unmentioned.values()]
+    return Fixes(made, failed | dict.fromkeys(unmentioned, silent), (*said.values(), *missing))
 
 
 def fix_events(fixes: Fixes, ledger: Ledger, at: str, run: str = "") -> list[FindingChanged]:

@@ -13,7 +13,7 @@ from pipeline.findings.lines import Line
 from pipeline.findings.trackers.ticket import Filed
 from pipeline.findings.walk import present
 from pipeline.findings.walk.state import (
-    NOT_VALIDATED,
+    MAX_VALIDATED,
     UNTRACKED,
     Action,
     Route,
@@ -21,10 +21,10 @@ from pipeline.findings.walk.state import (
     Turn,
     Walk,
     WalkItem,
-    available_action,
+    acted_on,
     is_unvalidated,
-    lines_to_validate,
-    plan,
+    lost_its_tracker,
+    planned_action,
     refusals,
     routes,
 )
@@ -48,14 +48,7 @@ class NextTracker:
 
 @dataclass(frozen=True, slots=True)
 class Validate:
-    """Look at lines of work before they are acted on in bulk; answered with a `Validation` by the id of each."""
-
-    lines: tuple[Line, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Fix:
-    """Let one fixer make all accepted fixes; answered with `Fixes`."""
+    """Look at lines of work before they are acted on in bulk; answered with a `Validation` by id where there is one."""
 
     lines: tuple[Line, ...]
 
@@ -67,29 +60,21 @@ class Tell:
     text: str
 
 
-Effect = FileTicket | NextTracker | Validate | Fix | Tell
+Effect = FileTicket | NextTracker | Validate | Tell
 Steps = Generator[Question | Effect, Any, Walk]
 
 
-def walk(begun: Walk, route: Route | None = Route.EACH) -> Steps:
-    """Walk through all items; without a route, or if it is not possible, the first question is which one to take."""
-    now = begun
-    while now.items:
-        if route not in routes(now):
-            route = Route((yield present.ask_route(now)))
-        now = replace(now, route=route)
-        if route is Route.REPORT:
-            break
-        if route is Route.EACH:
+def walk(now: Walk) -> Steps:
+    """Walk through all items. If the route is to be asked for, or is not possible, that is the first question."""
+    while now.remaining and now.route is not Route.REPORT:
+        if now.route not in routes(now):
+            now = replace(now, route=Route((yield present.ask_route(now))))
+        elif now.route is Route.EACH:
             now = yield from _one_by_one(now)
-            break
-        now = yield from _validate(now)
-        if (yield present.ask_plan(now)) == Turn.PROCEED:
-            now = yield from _carry_out(now)
-            break
-        route = None  # cancelled: back to the question before
-    if now.accepted:
-        now = replace(now, fixes=(yield Fix(now.accepted)))
+        else:
+            now = yield from _all_at_once(now)
+            if now.remaining:  # cancelled: back to the question before
+                now = replace(now, route=Route.ASK)
     return now
 
 
@@ -99,23 +84,25 @@ def _one_by_one(now: Walk) -> Steps:
         item = now.remaining[0]
         answer = yield present.ask_about(now, item)
         if answer == Turn.REST:
-            now = yield from _validate(now)
-            if (yield present.ask_plan(now)) == Turn.PROCEED:
-                return (yield from _carry_out(now))
+            now = yield from _all_at_once(now)
         elif answer == Action.DEFER:
             now = yield from _defer(now, item)
         else:
-            reason = item.skip_reason if answer == Action.SKIP else ""
-            now = now.decide(item, Action(answer), reason=reason)
-        choice = now.choices.get(item.id)
-        if choice and choice.action is not Action.DEFER:
-            yield Tell(present.confirmation(item, choice))
+            now = _decide(now, item, Action(answer))
+            yield Tell(present.confirmation(item, now.choices[item.id]))
     return now
+
+
+def _decide(now: Walk, item: WalkItem, action: Action) -> Walk:
+    """Decide about an item, with the reason if it is skipped."""
+    if action is not Action.SKIP:
+        return now.decide(item, action)
+    return now.decide(item, action, reason=UNTRACKED if lost_its_tracker(now, item) else item.skip_reason)
 
 
 def _defer(now: Walk, item: WalkItem) -> Steps:
     """File a ticket, the first one only after a confirmation if its tracker was not named."""
-    if now.confirms and not now.trackers.named:
+    if now.confirms and not now.trackers.certain:
         if (yield present.ask_tracker(now)) == Turn.CANCEL:
             return now
         now = replace(now, confirms=False)
@@ -128,14 +115,13 @@ def _file(now: Walk, item: WalkItem) -> Steps:
         result = yield FileTicket(item.line)
         if isinstance(result, Filed):
             reference = truncate(sanitize_line(result.url), _MAX_REASON)
-            filed = TicketAttempt(item.id, now.tracker, reference=reference)
+            filed = TicketAttempt(item.id, now.trackers.name, reference=reference)
             now = replace(now, tickets=(*now.tickets, filed)).decide(item, Action.DEFER, ref=reference)
             yield Tell(present.confirmation(item, now.choices[item.id]))
             return now
         failure = truncate(sanitize_line(result.reason), _MAX_REASON) or "no reason given"
-        failed = TicketAttempt(item.id, now.tracker, failure=failure)
-        unnamed = replace(now.trackers, named_sink_available=False)
-        now = replace(now, trackers=unnamed, tickets=(*now.tickets, failed))
+        failed = TicketAttempt(item.id, now.trackers.name, failure=failure)
+        now = replace(now, trackers=replace(now.trackers, certain=False), tickets=(*now.tickets, failed))
         answer = yield present.ask_failed(now)
         if answer == Turn.CONVERT:
             reason = f"no ticket could be filed: {failure}"
@@ -143,11 +129,10 @@ def _file(now: Walk, item: WalkItem) -> Steps:
         if answer == Turn.RETRY:
             now = _note(now, "retried")
             continue
-        trackers = yield NextTracker()
-        now = replace(now, trackers=replace(trackers, named_sink_available=False))
-        if not trackers.any_sink_available:
+        now = replace(now, trackers=(yield NextTracker()))
+        if not now.trackers.available:
             return _note(now, "no other sink")
-        now = _note(now, f"fell back to {now.tracker}")
+        now = _note(now, f"fell back to {now.trackers.name}")
 
 
 def _note(now: Walk, then: str) -> Walk:
@@ -155,33 +140,20 @@ def _note(now: Walk, then: str) -> Walk:
     return replace(now, tickets=(*now.tickets[:-1], replace(now.tickets[-1], then=then)))
 
 
-def _validate(now: Walk) -> Steps:
-    """Have the remaining items looked at that would be acted on. One without a result was not validated."""
-    lines = lines_to_validate(now) if now.validates else ()
-    if not lines:
+def _all_at_once(now: Walk) -> Steps:
+    """Have the remaining items validated, show what would be done about them, and do it unless a person cancels."""
+    lines = tuple(item.line for item in acted_on(now)[:MAX_VALIDATED] if item.id not in now.validations)
+    if now.validates and lines:
+        now = replace(now, validations={**now.validations, **(yield Validate(lines))})
+    if (yield present.ask_plan(now)) == Turn.CANCEL:
         return now
-    results = yield Validate(lines)
-    answers = {line.id: results.get(line.id, NOT_VALIDATED) for line in lines}
-    return replace(now, validations={**now.validations, **answers})
-
-
-def _carry_out(now: Walk) -> Steps:
-    """Do what was planned about all remaining items, as far as there still is a tracker."""
-    planned = plan(now)
     unvalidated = frozenset(item.id for item in now.remaining if is_unvalidated(now, item))
     now = replace(now, dropped=refusals(now), unvalidated=unvalidated)
-    for item, wanted in planned:
-        action = available_action(wanted, item, now.trackers)
+    for item in now.remaining:
+        action = planned_action(now, item)
         if action is Action.DEFER:
             now = yield from _file(now, item)
-            action = available_action(wanted, item, now.trackers)
+            action = planned_action(now, item)  # without any tracker left it is skipped
         if item.id not in now.choices:
-            now = now.decide(item, action, reason=_skip_reason(now, item, wanted) if action is Action.SKIP else "")
+            now = _decide(now, item, action)
     return now
-
-
-def _skip_reason(now: Walk, item: WalkItem, wanted: Action) -> str:
-    """Return why an item is skipped by a plan: it may have lost its tracker."""
-    if Action.DEFER in (wanted, item.recommended) and not now.trackers.any_sink_available:
-        return UNTRACKED
-    return item.skip_reason

@@ -5,13 +5,14 @@ neither control a terminal nor pass for a heading or a label.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from posixpath import basename
 
 from pipeline.findings.excerpts import Excerpt
+from pipeline.findings.explanation import said_text
 from pipeline.findings.model import Change, Finding
 from pipeline.findings.scales import P_LEVEL, confidence_to_anchor
-from pipeline.findings.trackers.ticket import TrackerStatus
+from pipeline.findings.walk.prose import code, escape, labelled, one_line, present_fix, prose, sentences
 from pipeline.findings.walk.state import (
     Action,
     Choice,
@@ -21,15 +22,17 @@ from pipeline.findings.walk.state import (
     WalkItem,
     available_action,
     is_unvalidated,
+    lost_its_tracker,
+    menu,
     plan,
+    proposed_fix,
     recommendations,
     refusals,
     routes,
 )
 from pipeline.handlers.questions import Option, Question
-from pipeline.text import ELLIPSIS, plural, sanitize_block, sanitize_line, truncate
+from pipeline.text import ELLIPSIS, plural, truncate
 
-UNVALIDATED = " (not validated)"
 DONE = {
     Action.APPLY: "applied",
     Action.DEFER: "deferred",
@@ -40,7 +43,7 @@ _NO_FIX = "No concrete fix proposed; needs a decision."
 _NO_SINK = "Defer unavailable on this platform — no durable tracker sink detected."
 _NO_SINK_FOR_ROUTE = "Defer unavailable — no durable tracker sink detected on this platform."
 _DOWNGRADED = "recommended Defer; downgraded to Skip — no tracker sink available."
-_LABELS = {
+_LABELS: dict[Action | Route | Turn, str] = {
     Action.APPLY: "Apply the proposed fix",
     Action.ACKNOWLEDGE: "Acknowledge — mark as reviewed",
     Action.SKIP: "Skip — don't apply, don't track",
@@ -53,7 +56,7 @@ _LABELS = {
     Route.ALL: "Apply the recommended action to every finding",
     Route.REPORT: "Report only — take no further action",
 }
-_SEED_LABELS = {
+_SEED_LABELS: dict[Action | Route | Turn, str] = {
     Turn.REST: "LFG the rest — apply the agent's best judgment to this and remaining findings",
     Route.ALL: "LFG. Apply the agent's best-judgment action per finding",
 }
@@ -63,9 +66,18 @@ _PURPOSES = {
     Route.FILE: "file the tickets above",
     Route.EACH: "resolve the remaining findings above",
 }
+_LOST, _DROPPED = "lost", "dropped"
+_GROUPS = {  # of a plan, in their order
+    Action.APPLY: "Applying",
+    Action.DEFER: "Filing {ticket}s",
+    Action.SKIP: "Skipping",
+    _LOST: "Skipping — defer sink unavailable",
+    Action.ACKNOWLEDGE: "Acknowledging",
+    _DROPPED: "Dropping — refused by the validator",
+}
 
 _MAX_EARLIER = 2  # decisions in the block; the details have all of them
-_MAX_PROSE = 2000  # characters of a paragraph
+_MAX_PLACE = 220  # characters of a path with its lines
 _MAX_TITLE = 120  # characters, of at most eight words
 _MAX_WORDS = 8
 _MAX_WIDTH = 80  # columns of a line in a plan
@@ -73,16 +85,12 @@ _LOW_CONFIDENCE = 50  # below it, a recommendation says so
 _LINE_NUMBER = re.compile(
     r"\s+(?:on|at|in)\s+lines?\s+\d+(?:\s*[-–]\s*\d+)?\s*$|\s*\(lines?\s+\d+(?:\s*[-–]\s*\d+)?\)\s*$", re.IGNORECASE
 )
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[^a-z])")
-_MARKUP = re.compile(r"[#>*+\-=|~<]|```|___")
-_LIST_NUMBER = re.compile(r"(\d+)[.)]")
-_ESCAPED = re.compile(r"^(\d*)\\(?=[#>*+\-=|~<`_.)])")
 
 
 def ask_route(walk: Walk) -> Question:
     """Ask which route to take."""
     stem = f"What should the agent do with the remaining {len(walk.items)} findings?"
-    if not walk.trackers.any_sink_available:
+    if not walk.trackers.available:
         stem = f"{stem}\n{_NO_SINK_FOR_ROUTE}"
     offered = [route for route in routes(walk) if route is not Route.MUST]
     return Question(stem, tuple(_option(walk, route, approves=route is Route.ALL) for route in offered))
@@ -91,24 +99,24 @@ def ask_route(walk: Walk) -> Question:
 def ask_about(walk: Walk, item: WalkItem) -> Question:
     """Ask what to do about one item. The last of many is not a single one: the rest can still be applied."""
     recommended = _recommended(walk, item)
-    keys: list[Action | Turn] = [Action.ACKNOWLEDGE if item.advisory else Action.APPLY]
-    keys += [Action.DEFER] if walk.trackers.any_sink_available else []
-    keys += [Action.SKIP]
-    keys += [Turn.REST] if len(walk.items) > 1 else []
-    approved = Turn.REST if Turn.REST in keys else recommended
+    keys: list[Action | Turn] = [*menu(item, walk.trackers)]
+    approved: Action | Turn = recommended
+    if len(walk.items) > 1:
+        keys.append(Turn.REST)
+        approved = Turn.REST
     options = tuple(_option(walk, key, recommended=key is recommended, approves=key is approved) for key in keys)
     return Question(_finding_stem(walk, item), options, block=_finding_block(walk, item), about=item.id)
 
 
 def ask_tracker(walk: Walk) -> Question:
     """Ask whether the first ticket may go to a tracker that was not named."""
-    return Question(f"This files a ticket on {walk.tracker}. Proceed?", _yes_or_no(walk))
+    return Question(f"This files a ticket on {walk.trackers.name}. Proceed?", _yes_or_no(walk))
 
 
 def ask_failed(walk: Walk) -> Question:
     """Ask what to do instead of a ticket that could not be filed; none is given up while a tracker is left."""
     failure = walk.tickets[-1].failure.rstrip(".")
-    stem = f"Defer failed: {walk.tracker} returned {failure}. How should the agent handle this finding?"
+    stem = f"Defer failed: {walk.trackers.name} returned {failure}. How should the agent handle this finding?"
     keys = (Turn.RETRY, Turn.FALLBACK, Turn.CONVERT)
     return Question(stem, tuple(_option(walk, key, approves=key is Turn.FALLBACK) for key in keys))
 
@@ -125,15 +133,14 @@ def _yes_or_no(walk: Walk) -> tuple[Option, ...]:
 
 
 def _option(walk: Walk, key: Action | Route | Turn, *, recommended: bool = False, approves: bool = False) -> Option:
-    ticket = _ticket(walk.trackers)
-    labels: dict[str, str] = {
-        **{str(known): label for known, label in _LABELS.items()},
-        Action.DEFER: f"Defer — file a {ticket}",
-        Turn.RETRY: f"Retry on {walk.tracker}",
-        Route.FILE: f"File {f'a {ticket}' if walk.trackers.named else 'an issue'} per finding without applying fixes",
+    tracker = walk.trackers
+    issue = f"a {tracker.label}" if tracker.certain else "an issue"
+    named: dict[Action | Route | Turn, str] = {
+        Action.DEFER: f"Defer — file a {tracker.label}",
+        Turn.RETRY: f"Retry on {tracker.name}",
+        Route.FILE: f"File {issue} per finding without applying fixes",
     }
-    if walk.seed_wording:
-        labels |= {str(known): label for known, label in _SEED_LABELS.items()}
+    labels = {**_LABELS, **named, **(_SEED_LABELS if walk.seed_wording else {})}
     return Option(str(key), labels[key], recommended=recommended, approves=approves)
 
 
@@ -143,9 +150,9 @@ def confirmation(item: WalkItem, choice: Choice) -> str:
     also = f" For {', '.join(f'#{one.number}' for one in members)}." if len(members) > 1 else ""
     if choice.action is Action.DEFER:
         return f"→ Deferred. Ticket filed: {one_line(choice.ref, 400)}.{also}"
-    lines = location(item.finding, all_lines=True)
-    if choice.action is Action.APPLY and lines:
-        return f"→ Applied. Fix staged at {lines}.{also}"
+    where = location_lines(item.finding)
+    if choice.action is Action.APPLY and where:
+        return f"→ Applied. Fix staged at {where}.{also}"
     return f"→ {DONE[choice.action].capitalize()}.{also}"
 
 
@@ -156,15 +163,14 @@ def title(finding: Finding) -> str:
     return " ".join(words) if len(words) <= _MAX_WORDS else f"{' '.join(words[:_MAX_WORDS])}{ELLIPSIS}"
 
 
-def location(finding: Finding, *, all_lines: bool = False) -> str:
-    """Return `path:line`, or all its lines; empty if it has no location."""
-    where = finding.location
-    if where is None:
-        return ""
-    path = one_line(where.path, 200)
-    if where.start is None:
-        return path
-    return f"{path}:{where.lines if all_lines else where.start}"
+def location(finding: Finding) -> str:
+    """Return `path:line`; empty if it has no location."""
+    return one_line(finding.location.path_line, _MAX_PLACE) if finding.location else ""
+
+
+def location_lines(finding: Finding) -> str:
+    """Return `path:first-last`; empty if it has no location."""
+    return one_line(str(finding.location), _MAX_PLACE) if finding.location else ""
 
 
 def skip_reason(finding: Finding, impact: str) -> str:
@@ -173,60 +179,8 @@ def skip_reason(finding: Finding, impact: str) -> str:
     return one_line(about[0], 100) if about else f"confidence {confidence_to_anchor(finding.confidence)}"
 
 
-def one_line(text: str, limit: int = _MAX_PROSE) -> str:
-    """Return a text from outside on one sanitized line of at most `limit` characters, ending at a whole word."""
-    line = sanitize_line(text[: 4 * limit])
-    if len(line) <= limit:
-        return line
-    line = line[: limit - 1]
-    words, _, last = line.rpartition(" ")
-    return f"{words if words and len(last) < 20 else line}{ELLIPSIS}"
-
-
-def escape(line: str) -> str:
-    """Return a line that starts no heading, list, quotation, label or code in markdown."""
-    if number := _LIST_NUMBER.match(line):
-        return f"{number[1]}\\{line[number.end(1) :]}"
-    return f"\\{line}" if _MARKUP.match(line) else line
-
-
-def read_markdown(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the lines of our own markdown, each as heading, label, item, code or text, without its marks.
-
-    Nothing in the text of a finding becomes a heading or a label: that was escaped.
-    """
-    code = False
-    for line in text.split("\n"):
-        if line == "```":
-            code = not code
-        elif code:
-            yield "code", line
-        elif line.startswith("## "):
-            yield "heading", line.removeprefix("## ")
-        elif line.startswith("**") and line.endswith("**"):
-            yield "label", line.strip("*")
-        elif line.startswith("- "):
-            yield "item", line.removeprefix("- ")
-        else:
-            yield "text", _ESCAPED.sub(r"\1", line)
-
-
-def paragraphs(text: str) -> list[str]:
-    """Return the paragraphs of a text from outside, each on one sanitized line."""
-    return [line for part in re.split(r"\n\s*\n", text[:20_000]) if (line := one_line(part))]
-
-
-def sentences(line: str) -> list[str]:
-    """Return the sentences of one line."""
-    return [sentence for sentence in _SENTENCE_END.split(line) if sentence]
-
-
 def _recommended(walk: Walk, item: WalkItem) -> Action:
     return available_action(item.recommended, item, walk.trackers)
-
-
-def _ticket(trackers: TrackerStatus) -> str:
-    return f"{trackers.named} ticket" if trackers.named else "ticket"
 
 
 def _heading(walk: Walk, item: WalkItem, name: str) -> str:
@@ -235,40 +189,37 @@ def _heading(walk: Walk, item: WalkItem, name: str) -> str:
 
 
 def _finding_stem(walk: Walk, item: WalkItem) -> str:
-    name = title(item.finding)
+    lines = [f"{_heading(walk, item, _within_sentence(title(item.finding)))}.", _action_phrase(walk, item)]
+    return "\n".join(lines if walk.trackers.available else [*lines, _NO_SINK])
+
+
+def _within_sentence(name: str) -> str:
+    """Return a title without the capital of its first word, if that has it only because it comes first."""
     first = name.split(" ", 1)[0]
-    if len(first) > 1 and first[1:] == first[1:].lower():  # capitalized only because it comes first
-        name = name[:1].lower() + name[1:]
-    no_sink = [] if walk.trackers.any_sink_available else [_NO_SINK]
-    return "\n".join([f"{_heading(walk, item, name)}.", _action_phrase(walk, item), *no_sink])
+    return name[:1].lower() + name[1:] if len(first) > 1 and first[1:].islower() else name
 
 
 def _action_phrase(walk: Walk, item: WalkItem) -> str:
     """Return what the recommended action does, as a question."""
-    match _recommended(walk, item):
-        case Action.APPLY:
-            where = item.finding.location
-            file = f" in {one_line(basename(where.path), 60)}" if where else ""
-            return f"Apply the proposed fix{file}?"
-        case Action.DEFER:
-            return f"Defer and file a {_ticket(walk.trackers)}?"
-        case Action.ACKNOWLEDGE:
-            return "Acknowledge it as reviewed?"
-        case Action.SKIP:
-            return "Skip the fix and leave the finding open?"
+    where = item.finding.location
+    file = f" in {one_line(basename(where.path), 60)}" if where else ""
+    phrases = {
+        Action.APPLY: f"Apply the proposed fix{file}?",
+        Action.DEFER: f"Defer and file a {walk.trackers.label}?",
+        Action.ACKNOWLEDGE: "Acknowledge it as reviewed?",
+        Action.SKIP: "Skip the fix and leave the finding open?",
+    }
+    return phrases[_recommended(walk, item)]
 
 
 def _conflict(walk: Walk, item: WalkItem) -> str:
     """Return which reviewers disagree, and a downgraded recommendation; empty if there is neither."""
     wanted = recommendations(item.line)
-    disagree = len({finding.action for finding in wanted}) > 1
-    parts = []
-    if disagree:
-        parts.append("; ".join(map(_recommendation, wanted)) + ".")
-    if item.recommended is Action.DEFER and not walk.trackers.any_sink_available:
-        parts.append(f"{'Stage 5' if walk.seed_wording else 'The review'} {_DOWNGRADED}")
-    if disagree:
-        parts.append(f"Agent's recommendation: {_recommended(walk, item).capitalize()}.")
+    downgraded = f"{'Stage 5' if walk.seed_wording else 'The review'} {_DOWNGRADED}"
+    parts = [downgraded] if lost_its_tracker(walk, item) else []
+    if len({finding.action for finding in wanted}) > 1:
+        votes = "; ".join(map(_recommendation, wanted))
+        parts = [f"{votes}.", *parts, f"Agent's recommendation: {_recommended(walk, item).capitalize()}."]
     return " ".join(parts)
 
 
@@ -284,7 +235,7 @@ def _finding_block(walk: Walk, item: WalkItem) -> str:
     parts = [f"## {_heading(walk, item, title(item.finding))}", escape(where)]
     if item.line.decisions:
         parts.append(f"Earlier: {'; '.join(map(_earlier, item.line.decisions[-_MAX_EARLIER:]))}.")
-    parts += [f"**{label}**\n\n{text}" for label, text in _sections(item) if text]
+    parts += labelled(_sections(item))
     parts.append(escape(_conflict(walk, item)))
     return "\n\n".join(part for part in parts if part)
 
@@ -299,50 +250,46 @@ def _earlier(change: Change) -> str:
 
 def details(item: WalkItem, excerpts: Iterable[Excerpt]) -> str:
     """Return everything that is known about a finding as markdown, with the code that it is about."""
-    finding = item.finding
-    texts = [one.raw or one.quote for one in finding.evidence if one.raw or one.quote]
-    tried = [
-        f"- {one.word.replace('_', ' ')} by {one_line(one.who, 60)}: {one_line(one.note)}" for one in finding.claims
-    ]
+    finding, with_fix = item.finding, proposed_fix(item.line)
     sections = {
-        "What's wrong": "\n\n".join(map(escape, paragraphs(item.impact))),
-        "Whole fix": _code(item.with_fix.fix or "") if item.with_fix else "",
-        "Why it works": "\n\n".join(map(escape, paragraphs(item.why_it_works))),
-        "Evidence": "\n\n".join(map(_code, texts)),
+        "What's wrong": prose(item.impact),
+        "Whole fix": code(with_fix.fix or "") if with_fix else "",
+        "Why it works": prose(item.why_it_works),
+        "Evidence": "\n\n".join(code(one.raw or one.quote) for one in finding.evidence),
         **{f"Code: {one_line(str(one.evidence), 200)}": _excerpt(one) for one in excerpts},
-        "How to reproduce": _code(finding.reproduction) if finding.reproduction else "",
+        "How to reproduce": code(finding.reproduction or ""),
         "Recommendations": "\n".join(f"- {_recommendation(one)}" for one in recommendations(item.line)),
-        "Attempts": "\n".join(tried),
+        "Attempts": "\n".join(f"- {_attempt(change)}" for change in finding.claims),
         "Decisions": "\n".join(f"- {_earlier(change)}" for change in item.line.decisions),
     }
-    shown = [f"**{label}**\n\n{text}" for label, text in sections.items() if text]
-    return "\n\n".join([f"## #{item.line.number} {one_line(finding.title, 400)}", *shown])
+    return "\n\n".join([f"## #{item.line.number} {one_line(finding.title, 400)}", *labelled(sections)])
+
+
+def _attempt(change: Change) -> str:
+    return f"{one_line(change.who, 60)}: {one_line(said_text(change.word, change.note))}"
 
 
 def _excerpt(excerpt: Excerpt) -> str:
     lines = [f"{'>' if hit else ' '} {number:>4}  {text}" for number, text, hit in excerpt.lines]
-    return "\n\n".join(filter(None, ("\n".join(["```", *lines, "```"]) if lines else "", excerpt.note)))
+    code = "\n".join(["```", *lines, "```"]) if lines else ""
+    return f"{code}\n\n{excerpt.note}".strip("\n")
 
 
-def _code(text: str) -> str:
-    """Return a text from outside line by line as it was written, sanitized."""
-    shown = sanitize_block(text[:_MAX_FIX].strip("\n").expandtabs(4)).replace("```", "'''")  # ends no fence
-    return f"```\n{shown}\n```"
-
-
-def _sections(item: WalkItem) -> Iterator[tuple[str, str]]:
-    finding, with_fix = item.finding, item.with_fix
+def _sections(item: WalkItem) -> dict[str, str]:
+    """Return what the block says about a finding, by label. What nobody explained is not shown to work either."""
+    with_fix = proposed_fix(item.line)
     fix = "" if item.advisory else _NO_FIX
     if with_fix:
         fix = present_fix(with_fix.fix or "", location(with_fix), item.pointer)
-    if item.impact:
-        yield "What's wrong", "\n\n".join(map(escape, paragraphs(item.impact)))
-    yield "Proposed fix", fix
-    if item.impact:
-        yield "Why it works", escape(" ".join(sentences(one_line(item.why_it_works))[:3]))
-    if len(item.line.members) > 1:
-        members = [_member(finding, ""), *(_member(other, other.impact) for other in item.line.others)]
-        yield f"Reported by {plural(len(item.line.reviewers), 'reviewer')}", "\n".join(members)
+    if not item.impact:
+        sections = {"Proposed fix": fix}
+    else:
+        why = " ".join(sentences(one_line(item.why_it_works))[:3])
+        sections = {"What's wrong": prose(item.impact), "Proposed fix": fix, "Why it works": escape(why)}
+    if item.line.others:
+        members = [_member(item.finding, ""), *(_member(other, other.impact) for other in item.line.others)]
+        sections[f"Reported by {plural(len(item.line.reviewers), 'reviewer')}"] = "\n".join(members)
+    return sections
 
 
 def _member(finding: Finding, impact: str) -> str:
@@ -356,97 +303,30 @@ def _member(finding: Finding, impact: str) -> str:
 def _preview(walk: Walk) -> str:
     """Return the plan: a heading, then the findings by what is to be done; empty groups are left out."""
     planned, dropped = plan(walk), refusals(walk)
-    items = {action: [item for item, wanted in planned if wanted is action] for action in Action}
-    no_sink = not walk.trackers.any_sink_available
-    downgraded = [item for item in items[Action.SKIP] if no_sink and item.recommended is Action.DEFER]
-    groups = {
-        "Applying": items[Action.APPLY],
-        f"Filing {_ticket(walk.trackers)}s": items[Action.DEFER],
-        "Skipping": [item for item in items[Action.SKIP] if item not in downgraded],
-        "Skipping — defer sink unavailable": downgraded,
-        "Acknowledging": items[Action.ACKNOWLEDGE],
-        "Dropping — refused by the validator": [item for item in walk.remaining if item.id in dropped],
-    }
-    texts = [
-        "\n".join([f"{name} ({len(found)}):", *(_plan_line(walk, item) for item in found)])
-        for name, found in groups.items()
-        if found
-    ]
-    remaining = "remaining " if walk.route is Route.EACH else ""
-    count = plural(len(planned), f"{remaining}finding")
+    groups: dict[str, list[WalkItem]] = {name: [] for name in _GROUPS}
+    for item, action in planned:
+        lost = action is Action.SKIP and lost_its_tracker(walk, item)
+        groups[_LOST if lost else action].append(item)
+    groups[_DROPPED] = [item for item in walk.remaining if item.id in dropped]
+    texts = [_plan_heading(walk, len(planned), tickets=bool(groups[Action.DEFER]))]
+    for name, found in groups.items():
+        if found:
+            heading = _GROUPS[name].format(ticket=walk.trackers.label)
+            texts.append("\n".join([f"{heading} ({len(found)}):", *(_plan_line(walk, item) for item in found)]))
+    return "\n\n".join(texts)
+
+
+def _plan_heading(walk: Walk, count: int, *, tickets: bool) -> str:
     if walk.route is Route.FILE:
-        return "\n\n".join([f"File plan — {count} as {_ticket(walk.trackers)}s:", *texts])
-    decided = f" ({len(walk.choices)} already decided)" if walk.route is Route.EACH else ""
-    tracker = f" (tracker: {walk.trackers.named})" if walk.trackers.named and items[Action.DEFER] else ""
-    return "\n\n".join([f"{'LFG plan' if walk.seed_wording else 'Plan'} — {count}{decided}{tracker}:", *texts])
+        return f"File plan — {plural(count, 'finding')} as {walk.trackers.label}s:"
+    what = plural(count, "finding")
+    if walk.route is Route.EACH:
+        what = f"{plural(count, 'remaining finding')} ({len(walk.choices)} already decided)"
+    tracker = f" (tracker: {walk.trackers.name})" if tickets and walk.trackers.certain else ""
+    return f"{'LFG plan' if walk.seed_wording else 'Plan'} — {what}{tracker}:"
 
 
 def _plan_line(walk: Walk, item: WalkItem) -> str:
-    where, flag = location(item.finding), UNVALIDATED if is_unvalidated(walk, item) else ""
-    line = f"  [{item.level}] {f'{where} — ' if where else ''}{title(item.finding)}"
-    return truncate(line, _MAX_WIDTH - len(flag)) + flag
-
-
-_MAX_FIX = 20_000  # characters that are looked at
-_MAX_SENTENCES = 3
-_MAX_SPANS = 2  # in a sentence
-_MAX_SPAN = 40  # characters
-_MAX_SPAN_WORDS = 4
-_MAX_CODE = 5  # lines
-_MAX_SUMMARY = 200  # characters
-_CODE_BLOCK = re.compile(
-    r"^[ \t]*(?:```|~~~)[ \t]*(?P<language>[\w+-]*)[^\n]*\n(?P<code>.*?)^[ \t]*(?:```|~~~)[ \t]*$",
-    re.MULTILINE | re.DOTALL,
-)
-_SPAN = re.compile(r"`([^`]*)`")
-_DIFF = re.compile(r"^(?:@@ .* @@|diff --git |--- a/|\+\+\+ b/)", re.MULTILINE)
-_CHANGED_LINE = re.compile(r"^(?:\+|-\S)", re.MULTILINE)
-_STATEMENT = re.compile(r"[;{}]|\$\{|=>|\b(?:if|for|while|return|throw|raise|await|const|let|var|def)\b.*\s")
-
-
-def present_fix(fix: str, where: str, pointer: str) -> str:
-    """Return a proposed fix as markdown that says what it achieves, not how it is typed.
-
-    A fix that breaks the rules for prose becomes its first sentence, its location and a pointer to the whole of it.
-    """
-    prose = _CODE_BLOCK.sub("\n\n", fix[:_MAX_FIX])
-    parts = [sentence for paragraph in paragraphs(prose) for sentence in sentences(paragraph)]
-    short = len(fix) <= _MAX_FIX and len(parts) <= _MAX_SENTENCES
-    code_is_short = all(map(_is_short_code, _CODE_BLOCK.finditer(fix)))
-    ticks = re.findall("`+", prose)
-    paired = len(ticks) % 2 == 0 and all(len(run) == 1 for run in ticks)  # and not nested
-    if short and code_is_short and paired and not _DIFF.search(prose) and all(map(_has_few_spans, parts)):
-        return "\n\n".join(_paragraphs_and_code(fix))
-    plain = paragraphs(_DIFF.split(prose)[0].replace("`", ""))
-    summary = escape(one_line(sentences(plain[0])[0], _MAX_SUMMARY)) if plain else ""
-    summary = summary or "The fix is given as code."
-    shown = " ".join(filter(None, (summary, where and f"At {where}.")))
-    return "\n\n".join(filter(None, (shown, f"Full fix: {pointer}")))
-
-
-def _is_short_code(block: re.Match[str]) -> bool:
-    """Whether a code block is a few new lines and not a diff."""
-    diff = block["language"] == "diff" or _DIFF.search(block["code"]) or _CHANGED_LINE.search(block["code"])
-    return not diff and block["code"].count("\n") <= _MAX_CODE
-
-
-def _has_few_spans(sentence: str) -> bool:
-    """Whether a sentence has at most two code spans, each a name or a short phrase with space around it."""
-    spans = list(_SPAN.finditer(sentence))
-    before = [sentence[: span.start()][-1:] for span in spans]
-    after = [sentence[span.end() :][:1] for span in spans]
-    spaced = all(one in ("", " ", "(") for one in before) and all(one in ("", *" .,;:!?)") for one in after)
-    codes = [span[1] for span in spans]
-    short = all(len(code) <= _MAX_SPAN and len(code.split()) <= _MAX_SPAN_WORDS for code in codes)
-    return len(spans) <= _MAX_SPANS and spaced and short and not any(map(_STATEMENT.search, codes))
-
-
-def _paragraphs_and_code(fix: str) -> Iterator[str]:
-    """The paragraphs of a fix, and its code as code."""
-    start = 0
-    for block in _CODE_BLOCK.finditer(fix):
-        yield from map(escape, paragraphs(fix[start : block.start()]))
-        code = [" " * (len(line) - len(line.lstrip(" "))) + one_line(line, 200) for line in block["code"].splitlines()]
-        yield "\n".join(["```", *code, "```"])
-        start = block.end()
-    yield from map(escape, paragraphs(fix[start:]))
+    flag = " (not validated)" if is_unvalidated(walk, item) else ""
+    where = " — ".join(filter(None, (location(item.finding), title(item.finding))))
+    return truncate(f"  [{item.level}] {where}", _MAX_WIDTH - len(flag)) + flag

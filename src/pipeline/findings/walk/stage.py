@@ -13,7 +13,9 @@ from pipeline.engine.outcome import Outcome, Status, StatusSource, Usage
 from pipeline.engine.ports import AgentQuestion, HumanAnswer, Job, Mailbox, Waiting
 from pipeline.errors import AwfError
 from pipeline.findings.excerpts import read_excerpts
+from pipeline.findings.fix_prompt import stages_in_prose
 from pipeline.findings.keys import ReviewKey
+from pipeline.findings.ledger import open_lines
 from pipeline.findings.lines import Line
 from pipeline.findings.model import Actor, FindingId
 from pipeline.findings.places import follow_renames
@@ -21,10 +23,17 @@ from pipeline.findings.review_options import review_options
 from pipeline.findings.trackers import TrackerChain, all_trackers
 from pipeline.findings.trackers.ticket import OpenTracker, TrackerContext
 from pipeline.findings.walk.report import render_report, report_data
-from pipeline.findings.walk.session import Session, decision_events, open_walk, respond
+from pipeline.findings.walk.session import Session, decide, decision_events, open_walk
 from pipeline.findings.walk.state import Action, Choice, Route, Validation, Walk, is_settled
-from pipeline.findings.walk.validation import VALIDATE, VALIDATED, Validator, validate_lines
-from pipeline.handlers.questions import AutoApprove, Decided, RecordedAnswers, Responder, ResponderChain
+from pipeline.findings.walk.validation import VALIDATE, VALIDATED, validate_lines
+from pipeline.handlers.questions import (
+    AutoApprove,
+    Decided,
+    RecordedAnswers,
+    Responder,
+    ResponderChain,
+    answer_for_visit,
+)
 from pipeline.language.model import LlmStage, TriageStage
 from pipeline.redaction import redactor_of
 from pipeline.text import plural
@@ -75,23 +84,17 @@ class TriageHandler:
     async def _triage(self, job: Job) -> Outcome | Waiting:
         stage = job.stage
         assert isinstance(stage, TriageStage)  # noqa: S101 - the stage of this handler
-        given = (job.state.options.get("answers") or {}).get(stage.id, ())
-        recorded = RecordedAnswers(answers_for_visit(given, job.visit))
-        left = self.mailbox.answer(job.run_id, stage.id, job.visit) if self.mailbox else None
-        decided = read_decisions(left)
+        decided = read_decisions(self.mailbox.answer(job.run_id, stage.id, job.visit) if self.mailbox else None)
+        recorded = RecordedAnswers(answers_for_visit(job.state.options.get("answers") or {}, stage.id, job.visit))
         approves = stage.route == "must" or bool(job.state.options.get("auto_approve"))
-        answering: list[Responder] = [Decided(decided), recorded]
-        answering += [AutoApprove()] if approves else self.people
-        panel = ResponderChain(answering)
+        panel = ResponderChain([Decided(decided), recorded, *([AutoApprove()] if approves else self.people)])
         context = TrackerContext(job.directory, job.store, self.environ)
         chain = TrackerChain(context, stage.tracker or "", all_trackers(self.trackers()))
-        route = None if stage.route == "ask" else Route(stage.route)
-        route = Route.EACH if decided else route
         ledger = self.findings.ledger()
         begun = open_walk(
             ledger,
             chain,
-            route=route,
+            route=Route.EACH if decided else Route(stage.route),
             wanted=lambda line: line.id in decided if decided else not is_settled(line, job.run_id),
             follow=lambda lines: follow_renames(lines, ledger, job.directory, self.environ),
             advisory=stage.advisory,
@@ -100,20 +103,23 @@ class TriageHandler:
             confirms=not (decided or recorded.words or approves),
         )
         excerpts = partial(read_excerpts, root=job.directory, redactor=redactor_of(self.environ))
-        session = Session(begun, route, chain, panel.tell, excerpts=excerpts)
-        validator = JobValidator(job, stage.validator)
-        await decide(session, panel, validator.validate)
-        done = session.outcome
+        session, validator = Session(begun, chain, panel.tell, excerpts), JobValidator(job, stage.validator)
+        try:
+            done = await decide(session, panel, validator.validate)
+        finally:
+            if session.outcome is None:
+                for line in session.discarded():
+                    panel.tell(line)
+            panel.leave()
         if done is None:
             return Waiting()
-        overridden = StatusSource.OVERRIDE in session.sources
-        by = Actor.ORCHESTRATOR if overridden else Actor.USER
-        who = stage.id if overridden else "user"
+        by, who = Actor.USER, "user"
+        if session.source is StatusSource.OVERRIDE:
+            by, who = Actor.ORCHESTRATOR, stage.id
         self.findings.hold(
             stage.id, job.visit, lambda at: list(decision_events(done, at, who=who, by=by, run=job.run_id))
         )
-        source = StatusSource.OVERRIDE if overridden else next(iter(session.sources), StatusSource.DEFAULT)
-        outcome = _outcome(done, source, unused=recorded.remaining, prose=_in_prose(done, job))
+        outcome = _outcome(done, session.source, unused=recorded.remaining, prose=_in_prose(done, job))
         return outcome.model_copy(update={"usage": validator.usage, "notes": (*outcome.notes, *validator.problems)})
 
 
@@ -141,52 +147,35 @@ class JobValidator:
         return outcome.response
 
 
-async def decide(session: Session, responder: Responder, validate: Validator) -> None:
-    """Put every question to the responder. If nobody answers one, the session has no outcome."""
-    session.advance()
-    try:
-        while session.waiting:
-            result = await respond(session.waiting, responder, validate)
-            if result is None:
-                break
-            session.send(result)
-    finally:
-        for line in session.discarded():
-            responder.tell(line)
-        responder.leave()
-
-
 def _in_prose(done: Walk, job: Job) -> int:
     """Count the reports that have no findings to decide on."""
-    settled = [line for line in done.ledger.lines() if is_settled(line, job.run_id)]
-    lines = [*settled, *(item.line for item in done.items)]
-    asked = {finding.failing_stage for line in lines for finding in line.members}
-    reports = [one for one in job.context.list_at(ReviewKey.REPORTS) if isinstance(one, dict)]
-    found = [one for one in reports if one.get("findingIds") or one.get("stageId") in asked]
-    return len(job.context.list_at(ReviewKey.REPORTS)) - len(found)
+    settled = [line for line in open_lines(done.ledger) if is_settled(line, job.run_id)]
+    return len(stages_in_prose(job.context, [*settled, *(item.line for item in done.items)]))
 
 
 def _outcome(walk: Walk, source: StatusSource, *, unused: int, prose: int) -> Outcome:
     """Return the outcome of a walk. Reports in prose cannot be walked through: they go to the fix, not to the exit."""
     ids = [str(finding.id) for line in walk.accepted for finding in line.open_members]
-    notes = [f"{plural(unused, 'answer')} left over: fewer questions were asked"] if unused else []
-    in_prose = f"{plural(prose, 'report')} without findings to decide on; fixed like any other"
+    reason, notes = report_data(walk)["summary"], []
+    if unused:
+        notes.append(f"{plural(unused, 'answer')} left over: fewer questions were asked")
+    if prose:
+        notes.append(f"{plural(prose, 'report')} without findings to decide on; fixed like any other")
+        reason = reason if ids else notes[-1]
     return Outcome(
         status=Status.SUCCESS,
         source=source,
-        reason=in_prose if prose and not ids else report_data(walk)["summary"],
+        reason=reason,
         response=render_report(walk),
         updates={ReviewKey.CHOSEN: ids} if ids else {},
         preferred_label="apply" if ids or prose else "done",
-        notes=(*notes, *([in_prose] if prose else [])),
+        notes=tuple(notes),
     )
 
 
-def answers_for_visit(given: Sequence[Any], visit: int) -> Sequence[str]:
-    """Return the answers for one visit of a stage: its list of words. Words outside a list are for the first visit."""
-    visits = given if any(isinstance(one, list) for one in given) else [[*given]]
-    found = visits[visit - 1] if visit <= len(visits) else []
-    words = [found] if isinstance(found, str) else found
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+def answers_for_visit(answers: Mapping[str, Sequence[Any]], stage: str, visit: int) -> Sequence[str]:
+    """Return the answers for one visit of a stage: a word, or a list of words, one for each question."""
+    given = answer_for_visit(answers, stage, visit) or []
+    if isinstance(given, dict):
         raise AwfError(f"the answers for visit {visit} must be a list of words", help='write ["apply", "skip"]')
-    return words
+    return [given] if isinstance(given, str) else given

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pipeline.findings.gate import importance, is_confident
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.lines import Line
-from pipeline.findings.model import AutofixClass, Finding, FindingId, Gate, Said, Severity
+from pipeline.findings.model import AutofixClass, Finding, FindingId, Said
 from pipeline.findings.scales import P_LEVEL
 from pipeline.findings.trackers.ticket import TrackerStatus
 
@@ -24,9 +24,6 @@ class Action(StrEnum):
     ACKNOWLEDGE = "acknowledge"  # it was read; there is nothing to fix
 
 
-ACTS = (Action.APPLY, Action.DEFER)  # what is validated before it is done in bulk
-
-
 class Route(StrEnum):
     """How the findings are worked through."""
 
@@ -35,6 +32,7 @@ class Route(StrEnum):
     MUST = "must"  # what must be fixed, all at once, whatever is recommended
     FILE = "file"  # a ticket for each, and no fix
     REPORT = "report"  # nothing is done
+    ASK = "ask"  # a person says which
 
 
 class Turn(StrEnum):
@@ -58,7 +56,6 @@ class WalkItem:
     why_it_works: str = ""
     pointer: str = ""  # where the whole fix can be read
     skip_reason: str = ""  # recorded if a person skips it
-    unexplained_by: tuple[str, ...] = ()  # the reviewers, if none of them said what breaks
     same_as: tuple[int, ...] = ()  # the numbers of findings that it may be the same as
 
     @property
@@ -72,16 +69,14 @@ class WalkItem:
         return self.line.lead
 
     @property
-    def with_fix(self) -> Finding | None:
-        """The first open member with a proposed fix, the one that is shown before the others; None without any."""
-        members = (self.finding, *self.line.others)
-        open_ones = [member for member in members if member.state.is_open] or members
-        return next((member for member in open_ones if member.fix and member.fix.strip()), None)
-
-    @property
     def advisory(self) -> bool:
         """Whether there is nothing to fix."""
-        return all(one.autofix_class is AutofixClass.ADVISORY for one in self.line.open_members or self.line.members)
+        return is_advice(self.line)
+
+    @property
+    def unexplained_by(self) -> tuple[str, ...]:
+        """The reviewers, if none of them said what breaks."""
+        return () if self.impact else self.line.reviewers
 
     @property
     def level(self) -> str:
@@ -117,9 +112,6 @@ class Validation:
     reason: str = ""
 
 
-NOT_VALIDATED = Validation(validated=False, reason="validator failed")
-
-
 @dataclass(frozen=True, slots=True)
 class Fixes:
     """What became of the accepted fixes, by the ids of their lines. One that is in neither was not attempted."""
@@ -136,12 +128,12 @@ class Walk:
     items: tuple[WalkItem, ...]
     trackers: TrackerStatus
     ledger: Ledger  # with all findings and passes, for the report
-    route: Route = Route.EACH
+    route: Route = Route.EACH  # the one that was asked for, then the one that was taken
     validates: bool = False  # whether a validator is available
     confirms: bool = False  # whether the first ticket for a tracker that was not named needs a confirmation
     seed_wording: bool = False  # whether labels have the words of the original walk-through
     choices: Mapping[FindingId, Choice] = field(default_factory=dict)  # in the order in which they were made
-    validations: Mapping[FindingId, Validation] = field(default_factory=dict)
+    validations: Mapping[FindingId, Validation] = field(default_factory=dict)  # those that were given
     dropped: Mapping[FindingId, str] = field(default_factory=dict)  # refused by the validator, with the reason
     unvalidated: frozenset[FindingId] = frozenset()  # acted on in bulk although the validator did not look at them
     tickets: tuple[TicketAttempt, ...] = ()
@@ -150,13 +142,8 @@ class Walk:
 
     @property
     def remaining(self) -> tuple[WalkItem, ...]:
-        """The items that are not decided yet."""
-        return tuple(item for item in self.items if item.id not in self.choices)
-
-    @property
-    def tracker(self) -> str:
-        """The name of the tracker that gets the next ticket."""
-        return self.trackers.tracker_name or "the tracker"
+        """The items about which nothing is decided yet."""
+        return tuple(item for item in self.items if item.id not in self.choices and item.id not in self.dropped)
 
     @property
     def accepted(self) -> tuple[Line, ...]:
@@ -177,36 +164,50 @@ class Walk:
 
 def routes(walk: Walk) -> tuple[Route, ...]:
     """Return the routes that are possible; what must be fixed is no option of the question."""
-    tickets = walk.trackers.any_sink_available
-    return tuple(route for route in Route if route is not Route.FILE or tickets)
+    if walk.trackers.available:
+        return (Route.EACH, Route.ALL, Route.MUST, Route.FILE, Route.REPORT)
+    return (Route.EACH, Route.ALL, Route.MUST, Route.REPORT)
 
 
 def recommendations(line: Line) -> list[Finding]:
     """Return the open members whose reviewers recommend an action, oldest first."""
-    known = set(Action)
-    return [finding for finding in line.open_members if finding.action in known]
+    return [finding for finding in line.open_members if finding.action]
 
 
 def recommend(line: Line, trackers: TrackerStatus) -> Action:
     """Return the most conservative action that reviewers recommend, else what the findings themselves suggest."""
-    wanted = {Action(finding.action) for finding in recommendations(line)}
+    wanted = [Action(finding.action) for finding in recommendations(line)]
     if wanted:
-        return min(wanted, key=tuple(Action).index)
-    members = line.open_members or line.members
-    if all(finding.autofix_class is AutofixClass.ADVISORY for finding in members):
+        return min(wanted, key=list(Action).index)
+    if is_advice(line):
         return Action.ACKNOWLEDGE
-    if any(finding.fix and finding.fix.strip() for finding in members):
+    if proposed_fix(line):
         return Action.APPLY
-    return Action.DEFER if trackers.any_sink_available else Action.SKIP
+    return Action.DEFER if trackers.available else Action.SKIP
+
+
+def is_advice(line: Line) -> bool:
+    """Return whether there is nothing to fix."""
+    return all(finding.autofix_class is AutofixClass.ADVISORY for finding in line.open_members)
+
+
+def proposed_fix(line: Line) -> Finding | None:
+    """Return the first open member with a proposed fix, the one that is shown before the others; None without any."""
+    members = (one for one in (line.lead, *line.others) if one.state.is_open)
+    return next((member for member in members if member.fix and member.fix.strip()), None)
+
+
+def menu(item: WalkItem, trackers: TrackerStatus) -> list[Action]:
+    """Return what can be done about an item, in the order of the options."""
+    first = Action.ACKNOWLEDGE if item.advisory else Action.APPLY
+    return [first, Action.DEFER, Action.SKIP] if trackers.available else [first, Action.SKIP]
 
 
 def available_action(action: Action, item: WalkItem, trackers: TrackerStatus) -> Action:
     """Return the action, or the nearest one that is in the menu of the item."""
-    if item.advisory and action is Action.APPLY:
-        return Action.ACKNOWLEDGE
-    no_tracker = action is Action.DEFER and not trackers.any_sink_available
-    nothing_to_read = action is Action.ACKNOWLEDGE and not item.advisory
-    return Action.SKIP if no_tracker or nothing_to_read else action
+    if action in menu(item, trackers):
+        return action
+    return Action.ACKNOWLEDGE if action is Action.APPLY else Action.SKIP
 
 
 def planned_action(walk: Walk, item: WalkItem) -> Action:
@@ -215,38 +216,32 @@ def planned_action(walk: Walk, item: WalkItem) -> Action:
     return available_action(bulk.get(walk.route, item.recommended), item, walk.trackers)
 
 
+def lost_its_tracker(walk: Walk, item: WalkItem) -> bool:
+    """Return whether a ticket was to be filed for an item, and there is no tracker."""
+    wanted = walk.route is Route.FILE or item.recommended is Action.DEFER
+    return wanted and not walk.trackers.available
+
+
 def plan(walk: Walk) -> tuple[tuple[WalkItem, Action], ...]:
     """Return every remaining item with what would be done, without those that the validator refused."""
     dropped = refusals(walk)
     return tuple((item, planned_action(walk, item)) for item in walk.remaining if item.id not in dropped)
 
 
-def lines_to_validate(walk: Walk) -> tuple[Line, ...]:
-    """Return the lines of work to validate before they are acted on: the most severe, up to a limit, each once."""
-    acted_on = [item for item in walk.remaining if planned_action(walk, item) in ACTS]
-    return tuple(item.line for item in acted_on[:MAX_VALIDATED] if item.id not in walk.validations)
-
-
 def refusals(walk: Walk) -> dict[FindingId, str]:
-    """Return the remaining items that the validator refused, with its reasons.
+    """Return the remaining items that the validator refused, with its reasons. Its silence refuses nothing."""
+    said = {item.id: walk.validations[item.id] for item in walk.remaining if item.id in walk.validations}
+    return {id: result.reason or "no reason given" for id, result in said.items() if not result.validated}
 
-    A P0 or P1 is not dropped only because the validator did not answer.
-    """
-    found: dict[FindingId, str] = {}
-    for item in walk.remaining:
-        result = walk.validations.get(item.id)
-        if result is None or result.validated:
-            continue
-        severe = item.line.severity.rank <= Severity.HIGH.rank
-        if result is not NOT_VALIDATED or not severe:
-            found[item.id] = result.reason or "no reason given"
-    return found
+
+def acted_on(walk: Walk) -> list[WalkItem]:
+    """Return the remaining items for which a plan means a fix or a ticket."""
+    return [item for item in walk.remaining if planned_action(walk, item) in (Action.APPLY, Action.DEFER)]
 
 
 def is_unvalidated(walk: Walk, item: WalkItem) -> bool:
-    """Return whether an item is to be acted on that a validator was to look at and did not."""
-    result = walk.validations.get(item.id, NOT_VALIDATED)
-    return walk.validates and result is NOT_VALIDATED and planned_action(walk, item) in ACTS
+    """Return whether an item is acted on of which the validator was to say something, and has said nothing."""
+    return walk.validates and item.id not in walk.validations and item in acted_on(walk)
 
 
 def pending_lines(lines: Iterable[Line], *, advisory: bool = False) -> list[Line]:
@@ -272,14 +267,9 @@ def actionable(line: Line) -> list[Finding]:
     return [one for one in active if is_confident(one.severity, one.confidence)]
 
 
-def must_be_fixed(line: Line) -> bool:
-    """Return whether any open member must be fixed."""
-    return line.gate is Gate.MUST
-
-
-def by_level(line: Line) -> tuple[str, tuple[bool, int, int, str, int, int]]:
-    """Return a sort key: P0 to P3, then by importance."""
-    return P_LEVEL[line.severity], importance(line.lead)
+def by_level(line: Line) -> tuple[int, tuple[bool, int, int, str, int, int]]:
+    """Return a sort key: by severity, then by importance."""
+    return line.severity.rank, importance(line.lead)
 
 
 def is_settled(line: Line, run: str) -> bool:
@@ -287,15 +277,10 @@ def is_settled(line: Line, run: str) -> bool:
 
     A member that joined it since was not decided on.
     """
-    return bool(run) and all(_settled_in(finding, run) for finding in line.open_members or line.members)
-
-
-def _settled_in(finding: Finding, run: str) -> bool:
-    made = [change.word for change in finding.decisions if change.run == run]
-    return bool(made) and made[-1] != Action.APPLY
+    made = [[change.word for change in finding.decisions if change.run == run] for finding in line.open_members]
+    return all(words and words[-1] != Action.APPLY for words in made)
 
 
 def last_action(line: Line) -> Action | None:
-    """Return what was decided last about a line of work; None if nothing that is known."""
-    word = line.decisions[-1].word if line.decisions else ""
-    return Action(word) if word in set(Action) else None
+    """Return what was decided last about a line of work; None if nothing was."""
+    return Action(line.decisions[-1].word) if line.decisions else None

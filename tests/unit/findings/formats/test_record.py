@@ -285,7 +285,7 @@ def test_an_entry_that_changes_nothing_is_not_dropped_in_silence() -> None:
 def test_an_entry_takes_nothing_back_that_a_person_decided(status: str) -> None:
     """What a person dismissed stays dismissed, and the sentence says so."""
     finding = a_finding(**SUGGESTED)
-    said = decision(finding, "false-positive", at=AT, by="user", note="by design")
+    said = decision(finding, "false-positive", at=AT, by=Actor.USER, note="by design")
     known = after(finding, said)
     history = [*shown(known)["triage_history"], *entries(status)]
     result = read(known, {**shown(known), "status": status, "triage_history": history})
@@ -328,7 +328,7 @@ def test_a_record_of_an_earlier_moment_takes_nothing_back() -> None:
     """As after a checkout of an old commit: it is put back; what was added to its triage is judged by today."""
     finding = a_finding(**SUGGESTED)
     old = shown(finding)
-    now = after(finding, decision(finding, "false-positive", at=AT, by="user", note="by design"))
+    now = after(finding, decision(finding, "false-positive", at=AT, by=Actor.USER, note="by design"))
     assert read(now, old).events == ()
     late = read(now, {**old, "status": "wont-fix", "triage_history": entries("wont-fix")})
     assert after(now, *late.events).state is FindingState.FALSE_POSITIVE
@@ -337,8 +337,10 @@ def test_a_record_of_an_earlier_moment_takes_nothing_back() -> None:
 def test_the_triage_of_another_clone_is_added_once() -> None:
     """000-41: the history of a file that another clone wrote is united with that of this one."""
     finding = a_finding(**SUGGESTED)
-    here = after(finding, decision(finding, "wont-fix", at="2026-05-20T00:00:00Z", by="orchestrator", note="late"))
-    there = after(finding, decision(finding, "false-positive", at="2026-05-10T00:00:00Z", by="orchestrator", note="no"))
+    here = after(finding, decision(finding, "wont-fix", at="2026-05-20T00:00:00Z", by=Actor.ORCHESTRATOR, note="late"))
+    there = after(
+        finding, decision(finding, "false-positive", at="2026-05-10T00:00:00Z", by=Actor.ORCHESTRATOR, note="no")
+    )
     file = shown(there)
     both = after(here, *read(here, file).events)
     assert [one["status"] for one in shown(both)["triage_history"]] == ["wont-fix", "false-positive"]

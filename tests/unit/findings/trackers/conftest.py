@@ -150,11 +150,9 @@ if not found:
 (issue,) = found
 if command == "issue view":
     end(0, json.dumps(shown(issue)))
-if command == "issue comment":
-    issue["comments"].append({"body": stdin})
-    end(0)
 if command == "issue reopen":
     issue["state"] = "OPEN"
+    issue["comments"].append({"body": flags["comment"]})
     end(0)
 end(2, error="unknown command " + command)
 """

@@ -74,7 +74,7 @@ def test_no_tracker_is_opened_before_it_is_needed(nowhere: TrackerContext) -> No
     fakes = three()
     chain = TrackerChain(nowhere, "linear", fakes.registry())
     assert fakes.opened == []
-    assert [chain.status() for _ in range(3)] == [TrackerStatus("Linear", "high", True, True)] * 3
+    assert [chain.status() for _ in range(3)] == [TrackerStatus("Linear", certain=True)] * 3
     assert fakes.opened == ["Linear"]
 
 
@@ -82,15 +82,15 @@ def test_a_named_tracker_comes_first_and_its_name_is_shown(nowhere: TrackerConte
     """Its name is in the labels, and tickets go to it."""
     fakes = three()
     chain = TrackerChain(nowhere, "github", fakes.registry())
-    assert chain.status().named == "GitHub"
+    assert chain.status().label == "GitHub ticket"
     assert chain.file(make()) == Filed("GitHub/fnd_0badcafe")
 
 
 def test_a_tracker_that_nobody_named_has_a_generic_label(nowhere: TrackerContext) -> None:
-    """Low confidence, and no named tracker."""
+    """It may not be the one that the project uses."""
     sinks = TrackerChain(nowhere, "", three().registry()).status()
-    assert sinks == TrackerStatus("Linear", "low", False, True)
-    assert sinks.named == ""
+    assert sinks == TrackerStatus("Linear", certain=False)
+    assert sinks.label == "ticket"
 
 
 def test_a_named_tracker_that_cannot_be_used_is_an_error(nowhere: TrackerContext) -> None:
@@ -98,7 +98,7 @@ def test_a_named_tracker_that_cannot_be_used_is_an_error(nowhere: TrackerContext
     fakes = Fakes(three().trackers, {"Linear": "no key", "GitHub": "not logged in"})
     with pytest.raises(AwfError, match="no key"):
         TrackerChain(nowhere, "linear", fakes.registry()).status()
-    assert TrackerChain(nowhere, trackers=fakes.registry()).status() == TrackerStatus("Files", "low", False, True)
+    assert TrackerChain(nowhere, trackers=fakes.registry()).status() == TrackerStatus("Files", certain=False)
 
 
 def test_a_failed_named_tracker_is_not_named_again(nowhere: TrackerContext, make: Make) -> None:
@@ -107,10 +107,10 @@ def test_a_failed_named_tracker_is_not_named_again(nowhere: TrackerContext, make
     fakes.trackers[0].broken = "HTTP 500"
     chain = TrackerChain(nowhere, "linear", fakes.registry())
     assert chain.file(make()) == TicketFailed("HTTP 500")
-    assert chain.status() == TrackerStatus("Linear", "high", False, True)
+    assert chain.status() == TrackerStatus("Linear", certain=False)
     fakes.trackers[0].broken = ""
     assert chain.file(make()) == Filed("Linear/fnd_0badcafe")
-    assert not chain.status().named_sink_available
+    assert not chain.status().certain
 
 
 def test_falling_back_leads_to_the_next_tracker_and_never_back(nowhere: TrackerContext, make: Make) -> None:
@@ -118,7 +118,7 @@ def test_falling_back_leads_to_the_next_tracker_and_never_back(nowhere: TrackerC
     fakes = three()
     chain = TrackerChain(nowhere, "github", fakes.registry())
     chain.fall_back()
-    assert chain.status().tracker_name == "Linear"
+    assert chain.status().name == "Linear"
     chain.fall_back()
     assert chain.file(make()) == Filed("Files/fnd_0badcafe")
     for _ in range(2):
@@ -140,7 +140,7 @@ def test_an_invalid_id_is_not_a_failure_of_the_tracker(nowhere: TrackerContext, 
     """The finding cannot be filed; the tracker is still named."""
     chain = TrackerChain(nowhere, "linear", three().registry())
     assert isinstance(chain.file(make("nonsense")), TicketFailed)
-    assert chain.status().named_sink_available
+    assert chain.status().certain
 
 
 def test_our_own_trackers_end_with_a_folder(context: TrackerContext, gh: FakeGh, make: Make) -> None:
@@ -149,7 +149,7 @@ def test_our_own_trackers_end_with_a_folder(context: TrackerContext, gh: FakeGh,
     assert TrackerChain(context).file(make()) == Filed("https://github.com/acme/shop/issues/1")
     gh.set(hosts=[])
     assert TrackerChain(context).file(make()) == Filed(str(context.store / "tickets" / "fnd_0badcafe.md"))
-    assert TrackerChain(context, "folder").status() == TrackerStatus("local folder", "high", True, True)
+    assert TrackerChain(context, "folder").status() == TrackerStatus("local folder", certain=True)
 
 
 def test_an_issue_that_cannot_be_created_becomes_a_file(context: TrackerContext, gh: FakeGh, make: Make) -> None:

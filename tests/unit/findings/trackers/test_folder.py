@@ -43,17 +43,6 @@ def test_filing_twice_makes_one_file_and_keeps_what_people_wrote(tickets: Path, 
     assert list(tickets.iterdir()) == [path]
 
 
-def test_a_ticket_that_was_renamed_or_moved_is_found_by_its_mark(tickets: Path, make: Make) -> None:
-    """Wherever in the directory it is."""
-    folder_at(tickets).file(make())
-    moved = tickets / "done" / "tokens.md"
-    moved.parent.mkdir()
-    (tickets / "fnd_0badcafe.md").rename(moved)
-    moved.write_text("---\nowner: ann\n---\n" + moved.read_text())
-    assert folder_at(tickets).file(make()) == Filed(str(moved))
-    assert not (tickets / "fnd_0badcafe.md").exists()
-
-
 def test_a_deleted_ticket_is_written_again(tickets: Path, make: Make) -> None:
     """Also within the session that wrote it."""
     folder = folder_at(tickets)
@@ -61,21 +50,6 @@ def test_a_deleted_ticket_is_written_again(tickets: Path, make: Make) -> None:
     (tickets / "fnd_0badcafe.md").unlink()
     assert folder.file(make()) == Filed(str(tickets / "fnd_0badcafe.md"))
     assert (tickets / "fnd_0badcafe.md").exists()
-
-
-def test_each_reopening_is_added_to_the_ticket_once(tickets: Path, make: Make) -> None:
-    """The old text stays; another reopening is another comment."""
-    folder = folder_at(tickets)
-    folder.file(make())
-    path = tickets / "fnd_0badcafe.md"
-    first = path.read_text()
-    back = with_states(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED, note="the fix did not hold")
-    folder.file(back)
-    folder_at(tickets).file(back)
-    assert path.read_text().startswith(first.rstrip())
-    assert path.read_text().count("the fix did not hold") == 1
-    folder.file(with_states(back, FindingState.FIX_CLAIMED, FindingState.REOPENED, note="nor did this"))
-    assert path.read_text().count("nor did this") == 1
 
 
 def test_a_file_that_is_not_a_ticket_is_not_overwritten(tickets: Path, make: Make) -> None:
@@ -113,34 +87,8 @@ def test_a_directory_where_a_ticket_should_be_is_a_failure(tickets: Path, make: 
     assert isinstance(folder_at(tickets).file(make()), TicketFailed)
 
 
-def test_a_huge_ticket_is_not_added_to(tickets: Path, make: Make) -> None:
-    """It would have to be read whole."""
-    folder_at(tickets).file(make())
-    with (tickets / "fnd_0badcafe.md").open("r+b") as file:
-        file.truncate(5 * 1024 * 1024)
-    done = folder_at(tickets).file(with_states(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED))
-    assert isinstance(done, TicketFailed)
-
-
 def test_a_title_is_not_markup(tickets: Path, make: Make) -> None:
     """It is neither an image nor a tag."""
     folder_at(tickets).file(make(title="![x](http://x) <b>*y*</b> [z]"))
     text = (tickets / "fnd_0badcafe.md").read_text()
     assert r"# \!\[x\](http://x) \<b\>\*y\*\</b\> \[z\]" in text
-
-
-def test_the_directory_is_listed_once_in_a_session(tickets: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not once for each finding."""
-    looked: list[Path] = []
-    listing = Path.rglob
-
-    def rglob(self: Path, pattern: str) -> object:
-        looked.append(self)
-        return listing(self, pattern)
-
-    monkeypatch.setattr(Path, "rglob", rglob)
-    folder = folder_at(tickets)
-    for number in range(20):
-        folder.file(make(f"fnd_{number:08x}"))
-    assert len(looked) == 1
-    assert len(list(tickets.iterdir())) == 20

@@ -52,13 +52,6 @@ def test_filing_twice_makes_one_issue(context: TrackerContext, gh: FakeGh, make:
     assert gh.commands == ["issue list"]
 
 
-def test_an_issue_of_this_session_is_known_before_a_search_finds_it(issues: Tracker, gh: FakeGh, make: Make) -> None:
-    """GitHub's search is minutes behind."""
-    gh.set(indexing=False)
-    assert issues.file(make()) == issues.file(make()) == Filed(URL)
-    assert len(gh["issues"]) == 1
-
-
 def test_a_recorded_issue_is_known_before_a_search_finds_it(context: TrackerContext, gh: FakeGh, make: Make) -> None:
     """The ledger has its reference."""
     gh.set(indexing=False)
@@ -92,31 +85,21 @@ def test_of_several_issues_the_first_is_used(context: TrackerContext, gh: FakeGh
     assert new_session(context, gh).file(make()) == Filed(URL)
 
 
-def test_a_reopened_finding_is_commented_on_once(context: TrackerContext, gh: FakeGh, make: Make) -> None:
-    """Its old issue is reopened."""
+def test_the_closed_issue_of_a_reopened_finding_is_reopened_with_a_comment(
+    context: TrackerContext, gh: FakeGh, make: Make
+) -> None:
+    """Once; while it is open it is left alone, and what fails is no ticket."""
     new_session(context, gh).file(make())
     gh.change(1, state="CLOSED")
     back = with_states(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED, note="the fix did not hold")
-    assert new_session(context, gh).file(back) == Filed(URL)
-    assert gh.commands == ["issue list", "issue view", "issue comment", "issue reopen"]
-    assert new_session(context, gh).file(back) == Filed(URL)
-    assert gh.commands == ["issue list", "issue view"]
-    (issue,) = gh["issues"]
-    assert issue["state"] == "OPEN"
-    assert [one["body"].count("the fix did not hold") for one in issue["comments"]] == [1]
-
-
-def test_an_interrupted_reopening_is_completed(context: TrackerContext, gh: FakeGh, make: Make) -> None:
-    """The comment is not repeated."""
-    new_session(context, gh).file(make())
-    gh.change(1, state="CLOSED")
-    back = with_states(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED)
     gh.set(fails={"issue reopen": "HTTP 502"})
     assert new_session(context, gh).file(back) == TicketFailed("HTTP 502")
     gh.set(fails={})
-    assert new_session(context, gh).file(back) == Filed(URL)
+    for _ in range(2):
+        assert new_session(context, gh).file(back) == Filed(URL)
     (issue,) = gh["issues"]
-    assert (issue["state"], len(issue["comments"])) == ("OPEN", 1)
+    assert issue["state"] == "OPEN"
+    assert [one["body"].count("the fix did not hold") for one in issue["comments"]] == [1]
 
 
 def test_a_closed_issue_of_an_open_finding_is_reopened(context: TrackerContext, gh: FakeGh, make: Make) -> None:
@@ -135,15 +118,6 @@ def test_a_failure_has_the_trackers_own_reason(issues: Tracker, gh: FakeGh, make
     gh.set(fails={command: "HTTP 410: Issues has been disabled\nin this repository"})
     assert issues.file(make()) == TicketFailed("HTTP 410: Issues has been disabled in this repository")
     assert gh["issues"] == []
-
-
-@pytest.mark.parametrize("command", ["issue view", "issue comment"])
-def test_a_failure_to_comment_is_a_failure(context: TrackerContext, gh: FakeGh, make: Make, command: str) -> None:
-    """The issue is not reported as filed."""
-    new_session(context, gh).file(make())
-    gh.set(fails={command: "HTTP 403: locked"})
-    back = with_states(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED)
-    assert new_session(context, gh).file(back) == TicketFailed("HTTP 403: locked")
 
 
 def test_an_answer_that_cannot_be_read_is_a_failure(issues: Tracker, gh: FakeGh, make: Make) -> None:
@@ -166,12 +140,10 @@ def test_without_the_right_to_create_labels_there_is_none(issues: Tracker, gh: F
 
 
 def test_an_existing_label_is_used(issues: Tracker, gh: FakeGh, make: Make) -> None:
-    """It is asked for once in a session."""
+    """It is left as it is."""
     gh.set(labels=["severity: high"])
     issues.file(make())
-    issues.file(make("fnd_11111111"))
-    assert [issue["label"] for issue in gh["issues"]] == ["severity: high"] * 2
-    assert gh.commands.count("label create") == 1
+    assert [issue["label"] for issue in gh["issues"]] == ["severity: high"]
 
 
 def test_a_title_is_never_an_option(issues: Tracker, gh: FakeGh, make: Make) -> None:

@@ -19,7 +19,6 @@ from pipeline.findings.trackers.ticket import (
     fenced,
     owner_of,
     reopened_comment,
-    reopened_mark,
     ticket,
 )
 
@@ -42,7 +41,7 @@ def outside(body: str) -> list[str]:
 
 OURS = re.compile(
     r"|<!-- awf:fnd_\w+ -->|## (Why it matters|Suggested fix|Evidence|Also reported|About)"
-    r"|None was proposed: it needs a decision\.|Truncated\. Full text: `awf findings show fnd_\w+`"
+    r"|None was proposed: it needs a decision\.|Full text, without limits: `awf findings show fnd_\w+`"
 )
 
 
@@ -95,33 +94,16 @@ def test_a_long_ticket_is_truncated_and_points_to_the_full_text(make: Make, text
     assert len(made.title) <= MAX_TITLE
     assert owner_of(made.body) == "fnd_0badcafe"
     assert "Finding ID: fnd_0badcafe" in made.body
-    assert made.body.endswith("Truncated. Full text: `awf findings show fnd_0badcafe`\n")
+    assert made.body.endswith("Full text, without limits: `awf findings show fnd_0badcafe`\n")
     assert [line for line in outside(made.body) if not OURS.fullmatch(line)] == []
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"impact": "x" * 9_001},
-        {"fix": "x" * 9_001},
-        {"evidence": (Evidence(raw="x" * 2_001),)},
-        {"evidence": tuple(Evidence(raw=f"{n}" + "x" * 1_900) for n in range(9))},
-        {"title": "x" * (MAX_TITLE + 1)},
-    ],
-)
-def test_every_truncation_is_announced(make: Make, more: dict[str, object]) -> None:
-    """There is a pointer if anything is left out, and only then."""
-    assert "Truncated." in ticket(make(**more), str).body
-    assert "Truncated." not in ticket(make(), str).body
-
-
 @pytest.mark.parametrize(("count", "impact"), [(1, "x" * 2_001), (9, "x" * 1_500)])
-def test_what_other_reviewers_say_is_truncated_and_announced(make: Make, count: int, impact: str) -> None:
+def test_what_other_reviewers_say_is_truncated(make: Make, count: int, impact: str) -> None:
     """One long text is shortened, and of many only some are shown."""
     others = [make(f"fnd_{number:08x}", reviewer="testing", impact=impact) for number in range(count)]
     body = ticket(joined(make(), *others), str).body
     assert "## Also reported" in body
-    assert "Truncated." in body
     assert len(body) < 10_000
 
 
@@ -168,20 +150,15 @@ def test_an_id_that_could_break_out_of_a_mark_or_path_is_invalid(make: Make, id:
 
 
 def test_a_mark_is_read_back() -> None:
-    """A comment about a reopening is not a mark."""
+    """Nothing else is one."""
     assert owner_of("said before\n<!-- awf:fnd_12345678abcd -->\nafter") == "fnd_12345678abcd"
-    assert owner_of("<!-- awf:fnd_12345678abcd open again 1 -->") == ""
     assert owner_of("nothing") == ""
 
 
-def test_each_reopening_has_its_own_comment(make: Make) -> None:
-    """So that each is commented on once."""
-    once = with_states(make(), FindingState.FIX_CLAIMED, FindingState.REOPENED, note="the same lines")
-    twice = with_states(
-        make(), FindingState.FIX_CLAIMED, FindingState.REOPENED, FindingState.FIX_CLAIMED, FindingState.REOPENED
-    )
-    assert reopened_mark(once) != reopened_mark(twice)
-    assert reopened_comment(once, str).startswith(reopened_mark(once))
-    assert "```text\nthe same lines\n```" in reopened_comment(once, str)
-    assert "Finding ID: fnd_0badcafe" in reopened_comment(once, str)
-    assert reopened_comment(make(), str).startswith(reopened_mark(make()))
+def test_a_comment_says_why_a_finding_is_open_again(make: Make) -> None:
+    """In the words of who reopened it last, else by its state."""
+    states = (FindingState.FIX_CLAIMED, FindingState.REOPENED)
+    comment = reopened_comment(with_states(with_states(make(), *states), *states, note="the same lines"), str)
+    assert "```text\nthe same lines\n```" in comment
+    assert "Finding ID: fnd_0badcafe" in comment
+    assert "It is open." in reopened_comment(make(), str)

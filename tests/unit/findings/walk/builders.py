@@ -25,14 +25,14 @@ from pipeline.findings.model import (
 from pipeline.findings.scales import confidence_from_anchor
 from pipeline.findings.trackers import TrackerChain
 from pipeline.findings.trackers.ticket import NO_TRACKER, Filed, TicketFailed, TrackerContext, TrackerStatus
-from pipeline.findings.walk.machine import Effect, FileTicket, Fix, NextTracker, Tell, Validate, walk
+from pipeline.findings.walk.machine import Effect, FileTicket, NextTracker, Tell, Validate, walk
 from pipeline.findings.walk.session import open_walk
 from pipeline.findings.walk.state import Fixes, Route, Validation, Walk, WalkItem
 from pipeline.handlers.questions import Question
 
 AT = "2026-01-02T03:04:05Z"
-LINEAR = TrackerStatus("Linear", "high", named_sink_available=True, any_sink_available=True)
-ISSUES = TrackerStatus("GitHub Issues", "low", named_sink_available=False, any_sink_available=True)
+LINEAR = TrackerStatus("Linear", certain=True)
+ISSUES = TrackerStatus("GitHub Issues")
 LOOKED = Coverage(looks=(Look(reviewer="correctness", status=ReportStatus.RETURNED),))
 
 
@@ -148,9 +148,9 @@ class Drive:
     told: list[str] = field(default_factory=list)
     asked: list[Question] = field(default_factory=list)
 
-    def run(self, begun: Walk, answers: Iterable[str] = (), route: Route | None = Route.EACH) -> Walk | None:
-        """Answer questions as long as there are answers; the walk if it is done."""
-        left, steps = list(answers), walk(begun, route)
+    def run(self, begun: Walk, answers: Iterable[str] = (), route: Route = Route.EACH) -> Walk | None:
+        """Answer questions as long as there are answers; the walk if it is done, with its fixes."""
+        left, steps = list(answers), walk(replace(begun, route=route))
         try:
             step = next(steps)
             while True:
@@ -165,7 +165,10 @@ class Drive:
         except StopIteration as stopped:
             assert not left, f"not asked: {left}"
             done: Walk = stopped.value
-            return done
+            if not done.accepted:
+                return done
+            self.fixed.append([one.number for one in done.accepted])
+            return replace(done, fixes=self.fixes([one.id for one in done.accepted]))
 
     def _carry_out(self, effect: Effect) -> Any:
         match effect:
@@ -177,9 +180,6 @@ class Drive:
             case Validate():
                 self.validated.append([one.number for one in effect.lines])
                 return self._validations(effect.lines)
-            case Fix():
-                self.fixed.append([one.number for one in effect.lines])
-                return self.fixes([one.id for one in effect.lines])
             case Tell():
                 return self.told.append(effect.text)
 
@@ -188,14 +188,14 @@ class Drive:
         return {id: result for id, result in results.items() if result}
 
 
-def finish(begun: Walk, *answers: str, drive: Drive | None = None, route: Route | None = Route.EACH) -> Walk:
+def finish(begun: Walk, *answers: str, drive: Drive | None = None, route: Route = Route.EACH) -> Walk:
     """The walk after these answers, which end it."""
     done = (drive or Drive()).run(begun, answers, route)
     assert done is not None, "something else is asked"
     return done
 
 
-def ask(begun: Walk, *answers: str, drive: Drive | None = None, route: Route | None = Route.EACH) -> Question:
+def ask(begun: Walk, *answers: str, drive: Drive | None = None, route: Route = Route.EACH) -> Question:
     """What is asked after these answers."""
     drive = drive or Drive()
     assert drive.run(begun, answers, route) is None, "the walk is done"

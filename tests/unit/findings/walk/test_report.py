@@ -59,7 +59,7 @@ def run(
     *answers: str,
     found: tuple[Finding, ...] = FOUND,
     drive: Drive | None = None,
-    route: Route | None = Route.EACH,
+    route: Route = Route.EACH,
     **passed: Any,
 ) -> Walk:
     begun = walk_of(ledger=ledger_of(*found, **passed), trackers=LINEAR)
@@ -79,7 +79,7 @@ PATHS: dict[str, Any] = {
     "the rest left to the agent": (["skip", "rest", "proceed"], {}),
     "all left to the agent": (["proceed"], {"route": Route.ALL}),
     "tickets for all": (["proceed", "convert"], {"route": Route.FILE}),
-    "report only": (["report"], {"route": None}),
+    "report only": (["report"], {"route": Route.ASK}),
 }
 
 

@@ -1,7 +1,7 @@
 """A walk with its effects: opened from a ledger, driven by answers, with trackers, a validator and a fixer."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -41,14 +41,13 @@ from pipeline.findings.trackers.ticket import Filed, TicketFailed, TrackerContex
 from pipeline.findings.walk.fixing import TASK, fix_events, read_fixes, run_fixer
 from pipeline.findings.walk.machine import Validate
 from pipeline.findings.walk.session import (
-    Fixer,
     Session,
     decision_events,
     open_walk,
     read_artifacts,
     triage_of_run,
 )
-from pipeline.findings.walk.state import Action, Fixes, Route, Validation, WalkItem
+from pipeline.findings.walk.state import Action, Fixes, Validation, WalkItem
 from pipeline.handlers.questions import Question, Reply
 
 ONE, TWO = finding(1), finding(2, fix=None)
@@ -81,26 +80,24 @@ class Drive:
         }
         session = Session(
             walk_of(ONE, TWO, trackers=LINEAR, **self.how),
-            Route.EACH,
             TrackerChain(TrackerContext(Path(), Path(), {}), trackers=opened),
             self.told.append,
-            fixer=lambda lines: Fixes(frozenset(one.id for one in lines)),
         )
         session.advance()
         for word in words:
-            session.send(Reply(word))
+            session.answer(Reply(word))
         return session
 
 
 def test_a_session_carries_out_what_the_walk_asks_for() -> None:
-    """It confirms what was done, uses the next tracker after a failure, and runs the fixer at the end."""
+    """It confirms what was done, and uses the next tracker after a failure."""
     drive = Drive()
     session = drive.session("apply", "defer", "fallback")
     assert [line.split(".")[0] for line in drive.told] == ["→ Applied", "→ Deferred"]
     assert session.tickets == ["T-2"]
     assert session.outcome is not None
-    assert session.outcome.fixes.made == {ONE.id}
-    assert (session.sources, session.discarded()) == ({StatusSource.HUMAN}, [])
+    assert [one.id for one in session.outcome.accepted] == [ONE.id]
+    assert session.source is StatusSource.HUMAN
 
 
 def test_a_plan_confirms_only_its_tickets() -> None:
@@ -115,16 +112,16 @@ def test_a_session_stops_where_a_validator_is_needed() -> None:
     """It continues with what the validator says, and what that refuses is dropped."""
     session = Drive({"validates": True}).session("rest")
     assert isinstance(session.waiting, Validate)
-    session.send({one.id: Validation(one.number == 1, "no") for one in session.waiting.lines})
-    session.send(Reply("proceed"))
+    session.validated({one.id: Validation(one.number == 1, "no") for one in session.waiting.lines})
+    session.answer(Reply("proceed"))
     assert session.outcome is not None
     assert list(session.outcome.dropped) == [TWO.id]
 
 
 def test_a_session_that_is_dropped_says_what_stays() -> None:
-    """Filed tickets stay; every decision is lost, and no fixer has run."""
+    """Filed tickets stay; every decision is lost."""
     session = Drive().session("defer", "fallback")
-    assert (session.tickets, session.fixing, session.outcome) == (["T-1"], False, None)
+    assert (session.tickets, session.outcome) == (["T-1"], None)
     assert any("T-1" in line for line in session.discarded())
 
 
@@ -132,8 +129,8 @@ def test_an_illegal_answer_is_refused_and_the_question_stays() -> None:
     """No question is skipped silently."""
     session = Drive().session()
     with pytest.raises(AwfError, match="dance"):
-        session.send(Reply("dance"))
-    session.send(Reply("skip"))
+        session.answer(Reply("dance"))
+    session.answer(Reply("skip"))
     assert isinstance(session.waiting, Question)
     assert session.waiting.about == TWO.id
 
@@ -168,7 +165,7 @@ def test_the_triage_of_a_run_is_found_in_the_ledger() -> None:
 # --- the fixer -------------------------------------------------------------------------------------------------------
 
 
-def fixer(root: Path, *command: str) -> Fixer:
+def fixer(root: Path, *command: str) -> Callable[[Sequence[Line]], Fixes]:
     return partial(run_fixer, command, root, {})
 
 

@@ -184,22 +184,22 @@ def test_a_wrong_answer_is_an_error_that_names_the_options(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("given", "visit", "words"),
     [
-        (["apply", "skip"], 1, ["apply", "skip"]),
-        (["apply", "skip"], 2, []),
+        (["apply", "skip"], 1, ["apply"]),
+        ([["apply", "skip"]], 2, []),
         ([["apply"], ["skip", "rest"]], 2, ["skip", "rest"]),
         ([["apply"], "skip"], 2, ["skip"]),
         ([], 1, []),
     ],
 )
 def test_answers_are_by_visit(given: Sequence[Any], visit: int, words: list[str]) -> None:
-    """A list of lists has one list for each visit; a list of words is for the first."""
-    assert answers_for_visit(given, visit) == words
+    """There is one list for each visit; a word is a list of one."""
+    assert answers_for_visit({"sort": given}, "sort", visit) == words
 
 
 def test_answers_for_a_human_stage_are_refused() -> None:
     """They are objects, not words."""
     with pytest.raises(AwfError, match="visit 1"):
-        answers_for_visit([{"option": "yes"}], 1)
+        answers_for_visit({"sort": [{"option": "yes"}]}, "sort", 1)
 
 
 def context(*chosen: Finding, reports: Sequence[Any] = ()) -> Context:
