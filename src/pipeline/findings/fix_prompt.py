@@ -99,7 +99,7 @@ def chosen_section(lines: Sequence[Line], context: Context, reported: Iterable[s
     chosen = [line for line in lines if _ids(line) & wanted]
     others = [line for line in lines if _ids(line) & mentioned and not _ids(line) & wanted]
     notes = [f"Chosen, for the proposed fix to be applied: {_numbers(chosen) or 'nothing that is still open'}."]
-    stages = [quote_line(name, 80) for name in dict.fromkeys(stages_in_prose(context, lines)) if name]
+    stages = [quote_line(name, 80) for name in dict.fromkeys(stages_in_prose(context, lines))]
     reported_by = f"what {', '.join(stages[:_MAX_NAMED])} reported" if stages else ""
     not_chosen = ", and ".join(filter(None, (_numbers(others), reported_by)))
     if not_chosen:

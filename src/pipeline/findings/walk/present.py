@@ -146,14 +146,15 @@ def _option(walk: Walk, key: Action | Route | Turn, *, recommended: bool = False
 
 def confirmation(item: WalkItem, choice: Choice) -> str:
     """Return one line that says what was done, and for which findings if there are several."""
-    members = item.line.open_members
+    members, where = item.line.open_members, location_lines(item.finding)
+    done = {
+        Action.APPLY: f"Applied. Fix staged at {where}." if where else "Applied.",
+        Action.DEFER: f"Deferred. Ticket filed: {one_line(choice.ref, 400)}.",
+        Action.SKIP: "Skipped.",
+        Action.ACKNOWLEDGE: "Acknowledged.",
+    }
     also = f" For {', '.join(f'#{one.number}' for one in members)}." if len(members) > 1 else ""
-    if choice.action is Action.DEFER:
-        return f"→ Deferred. Ticket filed: {one_line(choice.ref, 400)}.{also}"
-    where = location_lines(item.finding)
-    if choice.action is Action.APPLY and where:
-        return f"→ Applied. Fix staged at {where}.{also}"
-    return f"→ {DONE[choice.action].capitalize()}.{also}"
+    return f"→ {done[choice.action]}{also}"
 
 
 def title(finding: Finding) -> str:
