@@ -9,7 +9,7 @@ from pipeline.findings.events import Disposition
 from pipeline.findings.explanation import member_row
 from pipeline.findings.ledger import last_passes
 from pipeline.findings.lines import Line
-from pipeline.findings.model import AutofixClass, FindingState, Gate
+from pipeline.findings.model import AutofixClass, FindingId, FindingState, Gate
 from pipeline.findings.reviews import Review
 from pipeline.findings.scales import P_LEVEL
 from pipeline.findings.verdicts import Readiness
@@ -146,10 +146,14 @@ def _description(item: WalkItem) -> dict[str, Any]:
 
 def _failures(walk: Walk) -> list[dict[str, Any]]:
     """Return the fixes and tickets that failed."""
-    failed = {id: one_line(reason, _MAX_NOTE) or "no reason given" for id, reason in walk.failed_fixes.items()}
-    rows = [(id, "fix", "", reason, "") for id, reason in failed.items()]
-    rows += [(one.id, "ticket", one.tracker, one.failure, one.then) for one in walk.tickets if one.failure]
-    return [dict(zip(("finding_id", "what", "tracker", "reason", "then"), row, strict=True)) for row in rows]
+    fixes = [_failure(id, "fix", one_line(reason, _MAX_NOTE)) for id, reason in walk.failed_fixes.items()]
+    failed = [one for one in walk.tickets if one.failure]
+    return [*fixes, *(_failure(one.id, "ticket", one.failure, one.tracker, one.then) for one in failed)]
+
+
+def _failure(id: FindingId, what: str, reason: str, tracker: str = "", then: str = "") -> dict[str, Any]:
+    reason = reason or "no reason given"
+    return {"finding_id": id, "what": what, "tracker": tracker, "reason": reason, "then": then}
 
 
 def _failure_text(failure: dict[str, Any]) -> str:
