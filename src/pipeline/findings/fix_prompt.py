@@ -13,7 +13,7 @@ from pipeline.findings.keys import ReviewKey
 from pipeline.findings.lines import Line
 from pipeline.findings.model import AutofixClass, Change, Finding, FindingId, What
 from pipeline.findings.rulings import CLAIM_FORMAT, quote_line
-from pipeline.text import plural
+from pipeline.text import listing, plural
 
 HEADING = "## Findings by file"
 NOT_TO_BE_CHANGED = "## Not to be changed"
@@ -199,9 +199,7 @@ def _path(line: Line) -> str:
 
 
 def _numbers(lines: Sequence[Line]) -> str:
-    named = ", ".join(f"#{line.number}" for line in lines[:_MAX_NAMED])
-    more = len(lines) - _MAX_NAMED
-    return f"{named} and {plural(more, 'more finding')}" if more > 0 else named
+    return listing([f"#{line.number}" for line in lines], _MAX_NAMED)
 
 
 def stages_in_prose(context: Context, asked: Iterable[Line]) -> list[str]:

@@ -135,14 +135,19 @@ def compare_passes(ledger: Ledger, before: Pass, after: Pass) -> dict[str, list[
 
 def _became(before: Sequence[Change], after: Sequence[Change]) -> str:
     """Return what became of a finding between two moments of its history; empty if it was open at neither."""
-    was, now = _state(before), _state(after)
-    was_open = was is not None and was.is_open
-    if now is None or not now.is_open:
+    was_open, is_open = _is_open(before), _is_open(after)
+    if not is_open:
         return "resolved" if was_open else ""
-    if was is None:
+    if was_open is None:
         return "new"
     closed = any(change.state and not change.state.is_open for change in after[len(before) :])
     return "carried" if was_open and not closed else "regressed"
+
+
+def _is_open(said: Sequence[Change]) -> bool | None:
+    """Return whether a finding is open after all that was said; None before it was raised."""
+    state = _state(said)
+    return state.is_open if state else None
 
 
 def _state(said: Sequence[Change]) -> FindingState | None:

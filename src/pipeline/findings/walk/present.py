@@ -39,6 +39,7 @@ DONE = {
     Action.SKIP: "skipped",
     Action.ACKNOWLEDGE: "acknowledged",
 }
+DECIDED = DONE | {Action.APPLY: "accepted"}  # what was decided about a finding that is open
 _NO_FIX = "No concrete fix proposed; needs a decision."
 _NO_SINK = "Defer unavailable on this platform — no durable tracker sink detected."
 _NO_SINK_FOR_ROUTE = "Defer unavailable — no durable tracker sink detected on this platform."
@@ -243,9 +244,8 @@ def _finding_block(walk: Walk, item: WalkItem) -> str:
 
 def _earlier(change: Change) -> str:
     """Return what was decided before, when, and the ticket or the reason."""
-    done = {str(action): word for action, word in (DONE | {Action.APPLY: "accepted"}).items()}
     about = one_line(change.ref or change.note, _MAX_TITLE).rstrip(".")
-    text = f"{done.get(change.word, change.word)} on {change.at[:10]}"
+    text = f"{DECIDED[Action(change.word)]} on {change.at[:10]}"
     return one_line(f"{text}, {about}" if about else text, 2 * _MAX_TITLE)
 
 
@@ -272,8 +272,8 @@ def _attempt(change: Change) -> str:
 
 def _excerpt(excerpt: Excerpt) -> str:
     lines = [f"{'>' if hit else ' '} {number:>4}  {text}" for number, text, hit in excerpt.lines]
-    code = "\n".join(["```", *lines, "```"]) if lines else ""
-    return f"{code}\n\n{excerpt.note}".strip("\n")
+    shown = "\n".join(["```", *lines, "```"]) if lines else ""
+    return f"{shown}\n\n{excerpt.note}".strip("\n")
 
 
 def _sections(item: WalkItem) -> dict[str, str]:
