@@ -33,8 +33,8 @@ class Round:
 class _Timeline:
     """Tells what had been said of a finding right after a pass.
 
-    What a pass says counts from that pass on. What is said outside of passes, such as a claim after the second pass,
-    counts from the next one on, the third.
+    What a pass says counts from that pass on. So does what a record said that the pass took in: that names no pass of
+    this store. What is said outside of passes, such as a claim after the second one, counts from the third one on.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -49,7 +49,12 @@ class _Timeline:
         """Return the history of a finding right after a pass."""
         number = self.number(after)
         history = zip(finding.history, self._ledger.passes_before[finding.id], strict=True)
-        return [change for change, before in history if self._numbers.get(change.pass_id, before + 1) <= number]
+        return [change for change, before in history if self._counts_from(change, before) <= number]
+
+    def _counts_from(self, change: Change, before: int) -> int:
+        """Return the number of the first pass that a change counts for, given how many there were when it was made."""
+        outside = before if change.what in (What.RAISED, What.SEEN) else before + 1
+        return self._numbers.get(change.pass_id, outside)
 
     def said_in_run(self, finding: Finding, after: Pass | None) -> Sequence[Change]:
         """Return the same, and nothing as long as the run of the pass has said nothing of the finding."""
