@@ -34,6 +34,8 @@ def findings_section(
     by_importance = sorted(lines, key=_importance)
     details = {line.id: list(_details(line)) for line in lines}
     omitted = 0
+    # Kind by kind, not line by line: every proposed fix is shown before the first quotation is. With room for 900
+    # characters and fixes of 300, 400 and 300, the first two are added, the third one is counted as omitted.
     for kind in range(_MAX_DETAILS):
         for line in by_importance:
             text = details[line.id][kind]

@@ -143,6 +143,7 @@ def _note(now: Walk, then: str) -> Walk:
 def _all_at_once(now: Walk) -> Steps:
     """Have the remaining items validated, show what would be done about them, and do it unless a person cancels."""
     acted_on = [item for item in now.remaining if is_acted_on(now, item)]
+    # Of twenty, the most severe fifteen are validated. After Cancel nobody is asked again about those with an answer.
     lines = tuple(item.line for item in acted_on[:MAX_VALIDATED] if is_unvalidated(now, item))
     if lines:
         now = replace(now, validations={**now.validations, **(yield Validate(lines))})
