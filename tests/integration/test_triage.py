@@ -136,7 +136,7 @@ def test_the_next_stage_gets_what_was_chosen(project: Project) -> None:
     prompt = project.prompt()
     assert listed(prompt) == [1]
     assert ": #1.\n" in prompt
-    assert ": #2, #3.\n" in prompt
+    assert ": #2 and #3.\n" in prompt
     assert [title in prompt for title in TITLES] == [True, False, False]
     assert project.decided() == {1: ["apply"], 2: ["skip"], 3: ["defer"]}
     assert len(list((project.folder / ".awf/tickets").glob("*.md"))) == 1

@@ -286,7 +286,7 @@ def test_what_was_accepted_is_fixed_later(project: Path, awf: Awf) -> None:
     assert done.returncode == 1, done.stderr
     report = json.loads(done.stdout)
     assert (report["counts"]["applied"], report["counts"]["failed"]) == (1, 1)
-    assert [one["reason"] for one in report["failures"]] == ["the fixer did not mention it"]
+    assert [one["reason"] for one in report["failures"]] == ["not fixed, the fixer did not mention it"]
     records = {number: finding(awf, number) for number in (1, 2, 3)}
     assert {number: one["state"] for number, one in records.items()} == {1: "fix_claimed", 2: "open", 3: "open"}
     assert said(records[3], "claim") == [("not_fixed", "finish-task")]

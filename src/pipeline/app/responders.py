@@ -140,14 +140,22 @@ def read_answers(text: str) -> dict[str, list[Any]]:
     answers = {stage: given if isinstance(given, list) else [given] for stage, given in data.items()}
     for stage, given in answers.items():
         for number, answer in enumerate(given, 1):
-            keys = answer if isinstance(answer, list) else [answer]  # a triage takes several per visit
-            detailed = isinstance(answer, dict) and isinstance(answer.get("option"), str)
-            if not all(isinstance(key, str) for key in keys) and not (
-                detailed and set(answer) <= {"option", "feedback"}
-            ):
+            if not _is_answer(answer):
                 words = f'answer {number} for "{stage}" must be an option or an object with "option" and "feedback"'
                 raise AwfError(words, help=_EXAMPLE)
     return answers
+
+
+def _is_answer(answer: Any) -> bool:
+    """Return whether this answers one visit: an option, an object, or a list of words for a triage."""
+    match answer:
+        case str():
+            return True
+        case list():
+            return all(isinstance(word, str) for word in answer)
+        case {"option": str(), **more}:
+            return more.keys() <= {"feedback"} and isinstance(more.get("feedback", ""), str)
+    return False
 
 
 def check_answers(answers: Mapping[str, Sequence[Any]], workflow: Workflow) -> None:

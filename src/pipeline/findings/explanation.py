@@ -129,11 +129,13 @@ def said_text(word: str, why: str) -> str:
 def change_text(change: Change) -> str:
     """Return who said what when, in one line."""
     said = " ".join(filter(None, (str(change.what), change.word)))
-    state = f", now {change.state}" if change.state else ""
-    where = f" in {change.pass_id}" if change.pass_id else ""
-    ref = f" ({change.ref})" if change.ref else ""
-    note = f": {change.note}" if change.note else ""
-    return f"{change.at}  {change.who or change.by}  {said}{state}{ref}{where}{note}"
+    more = {
+        f", now {change.state}": change.state,
+        f" ({change.ref})": change.ref,
+        f" in {change.pass_id}": change.pass_id,
+        f": {change.note}": change.note,
+    }
+    return "".join([f"{change.at}  {change.who}  {said}", *(text for text, given in more.items() if given)])
 
 
 def _shorten(lines: list[str]) -> list[str]:

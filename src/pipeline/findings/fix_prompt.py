@@ -13,7 +13,7 @@ from pipeline.findings.keys import ReviewKey
 from pipeline.findings.lines import Line
 from pipeline.findings.model import AutofixClass, Change, Finding, FindingId, What
 from pipeline.findings.rulings import CLAIM_FORMAT, quote_line
-from pipeline.text import plural
+from pipeline.text import listing, plural
 
 HEADING = "## Findings by file"
 NOT_TO_BE_CHANGED = "## Not to be changed"
@@ -34,6 +34,8 @@ def findings_section(
     by_importance = sorted(lines, key=_importance)
     details = {line.id: list(_details(line)) for line in lines}
     omitted = 0
+    # Kind by kind, not line by line: every proposed fix is shown before the first quotation is. With room for 900
+    # characters and fixes of 300, 400 and 300, the first two are added, the third one is counted as omitted.
     for kind in range(_MAX_DETAILS):
         for line in by_importance:
             text = details[line.id][kind]
@@ -99,7 +101,7 @@ def chosen_section(lines: Sequence[Line], context: Context, reported: Iterable[s
     chosen = [line for line in lines if _ids(line) & wanted]
     others = [line for line in lines if _ids(line) & mentioned and not _ids(line) & wanted]
     notes = [f"Chosen, for the proposed fix to be applied: {_numbers(chosen) or 'nothing that is still open'}."]
-    stages = [quote_line(name, 80) for name in dict.fromkeys(stages_in_prose(context, lines)) if name]
+    stages = [quote_line(name, 80) for name in dict.fromkeys(stages_in_prose(context, lines))]
     reported_by = f"what {', '.join(stages[:_MAX_NAMED])} reported" if stages else ""
     not_chosen = ", and ".join(filter(None, (_numbers(others), reported_by)))
     if not_chosen:
@@ -199,9 +201,7 @@ def _path(line: Line) -> str:
 
 
 def _numbers(lines: Sequence[Line]) -> str:
-    named = ", ".join(f"#{line.number}" for line in lines[:_MAX_NAMED])
-    more = len(lines) - _MAX_NAMED
-    return f"{named} and {plural(more, 'more finding')}" if more > 0 else named
+    return listing([f"#{line.number}" for line in lines], _MAX_NAMED)
 
 
 def stages_in_prose(context: Context, asked: Iterable[Line]) -> list[str]:

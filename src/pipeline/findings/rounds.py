@@ -33,8 +33,8 @@ class Round:
 class _Timeline:
     """Tells what had been said of a finding right after a pass.
 
-    What a pass says counts from that pass on. What is said outside of passes, such as a claim after the second pass,
-    counts from the next one on, the third.
+    What a pass says counts from that pass on. So does what a record said that the pass took in: that names no pass of
+    this store. What is said outside of passes, such as a claim after the second one, counts from the third one on.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -49,7 +49,12 @@ class _Timeline:
         """Return the history of a finding right after a pass."""
         number = self.number(after)
         history = zip(finding.history, self._ledger.passes_before[finding.id], strict=True)
-        return [change for change, before in history if self._numbers.get(change.pass_id, before + 1) <= number]
+        return [change for change, before in history if self._counts_from(change, before) <= number]
+
+    def _counts_from(self, change: Change, before: int) -> int:
+        """Return the number of the first pass that a change counts for, given how many there were when it was made."""
+        outside = before if change.what in (What.RAISED, What.SEEN) else before + 1
+        return self._numbers.get(change.pass_id, outside)
 
     def said_in_run(self, finding: Finding, after: Pass | None) -> Sequence[Change]:
         """Return the same, and nothing as long as the run of the pass has said nothing of the finding."""
@@ -135,14 +140,19 @@ def compare_passes(ledger: Ledger, before: Pass, after: Pass) -> dict[str, list[
 
 def _became(before: Sequence[Change], after: Sequence[Change]) -> str:
     """Return what became of a finding between two moments of its history; empty if it was open at neither."""
-    was, now = _state(before), _state(after)
-    was_open = was is not None and was.is_open
-    if now is None or not now.is_open:
+    was_open, is_open = _is_open(before), _is_open(after)
+    if not is_open:
         return "resolved" if was_open else ""
-    if was is None:
+    if was_open is None:
         return "new"
     closed = any(change.state and not change.state.is_open for change in after[len(before) :])
     return "carried" if was_open and not closed else "regressed"
+
+
+def _is_open(said: Sequence[Change]) -> bool | None:
+    """Return whether a finding is open after all that was said; None before it was raised."""
+    state = _state(said)
+    return state.is_open if state else None
 
 
 def _state(said: Sequence[Change]) -> FindingState | None:

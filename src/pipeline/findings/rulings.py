@@ -220,6 +220,8 @@ def _ruling(hearing: Hearing, who: str, said: Said, finding: Finding, *, refuted
         return changed(finding, **common)
     if not finding.state.is_open or is_unchanged(finding, hearing.ledger, hearing.passed.tree):
         return None
+    if finding.state is FindingState.UNCERTAIN and _needs_a_person(finding):
+        return changed(finding, **common)  # it was taken back, or cannot be read: "fixed" does not settle that either
     takes_part = finding.reviewer in hearing.present
     confirms = finding.state is FindingState.FIX_CLAIMED and hearing.passed.mode == "verify" and not takes_part
     if not own and not confirms:
@@ -255,8 +257,13 @@ def _new_severity(finding: Finding, said: Said) -> Severity | None:
 
 
 def _needs_a_person(finding: Finding) -> bool:
-    """Return whether its reviewer alone may not take a finding back: it is critical, and counts against the change."""
-    return (finding.severity is Severity.CRITICAL or finding.system_breaking) and not finding.pre_existing
+    """Return whether its reviewer alone may not take a finding back.
+
+    It is critical, or nobody knows how bad it is or what it says; and it counts against the change.
+    """
+    grave = finding.severity is Severity.CRITICAL or finding.system_breaking
+    unknown = bool(finding.severity_text or finding.unreadable)
+    return (grave or unknown) and not finding.pre_existing
 
 
 def _withdrawn(finding: Finding, said: Said, common: dict[str, Any], *, refuted: bool) -> FindingChanged | None:
@@ -284,6 +291,9 @@ def _no_longer_listed(hearing: Hearing, refuted: Collection[FindingId]) -> Itera
         for finding in hearing.ledger.findings.values():
             if finding.reviewer != report.reviewer or not finding.state.is_open or finding.id in refuted:
                 continue
+            everywhere = report.checked is None and report.covered is None
+            if everywhere and is_unchanged(finding, hearing.ledger, hearing.passed.tree):
+                continue  # it is still there: the same tool listed something else, such as another directory
             if (finding.tool or finding.failing_stage) and _is_on_list(finding, report):
                 yield changed(
                     finding,

@@ -46,7 +46,7 @@ from pipeline.findings.model import (
     Suppression,
     What,
 )
-from pipeline.findings.normalize import replace_surrogates
+from pipeline.findings.normalize import replace_surrogates, title_key
 from pipeline.findings.reports import PLAIN, with_drafts
 from pipeline.findings.rulings import Hearing
 
@@ -93,7 +93,7 @@ def take_in(
     groups = lines.group(drafts)
     located = any(draft.locations for draft in drafts)  # git is asked only if lines matter
     maps = line_maps(ledger, history, passed.tree) if located else {}
-    own, others = _recognise(ledger, drafts, maps)
+    own, others = _recognise(ledger, drafts, maps, reports)
     work = _Taking(ledger, passed, at, drafts, own, others, _gate(drafts, groups))
 
     work.report_known()
@@ -158,8 +158,16 @@ def _judge_age(drafts: Sequence[Draft], history: GitHistory, passed: Pass) -> Se
 Matches = Mapping[int, Match]  # by the index of a draft
 
 
-def _recognise(ledger: Ledger, drafts: Sequence[Draft], maps: Mapping[str, Any]) -> tuple[Matches, Matches]:
-    """Return which drafts are findings of their own reviewer, and which of the rest describe those of others."""
+def _recognise(
+    ledger: Ledger, drafts: Sequence[Draft], maps: Mapping[str, Any], reports: Iterable[Report]
+) -> tuple[Matches, Matches]:
+    """Return which drafts are findings of their own reviewer, and which of the rest describe those of others.
+
+    A finding that its reviewer ruled on in the same answer, or that was dismissed, is recognised only by its name.
+    What merely looks like it is another defect until somebody says otherwise: on one line "the name goes into the
+    query" and "the password goes into the query" have most of their words, their place and their code in common.
+    """
+    ruled = {(report.reviewer, said.number) for report in reports for said in report.rulings}
     own: dict[int, Match] = {}
     others: dict[int, Match] = {}
     indices = defaultdict[str, list[int]](list)
@@ -167,7 +175,11 @@ def _recognise(ledger: Ledger, drafts: Sequence[Draft], maps: Mapping[str, Any])
         indices[draft.reviewer].append(index)
     for reviewer, mine in indices.items():
         known = [finding for finding in ledger.findings.values() if finding.reviewer == reviewer]
-        own |= {mine[one.draft]: one for one in match(known, [drafts[index] for index in mine], maps)}
+        for one in match(known, [drafts[index] for index in mine], maps):
+            finding, draft = ledger.findings[one.known], drafts[mine[one.draft]]
+            settled = finding.state.dismissed or (reviewer, finding.number) in ruled
+            named = one.strength is Strength.EXACT or title_key(finding.title) == title_key(draft.title)
+            own[mine[one.draft]] = one if named or not settled else replace(one, strength=Strength.DOUBTFUL)
         rest = [index for index in mine if index not in own and not drafts[index].unreadable]
         theirs = [one for one in ledger.findings.values() if one.reviewer != reviewer and not one.unreadable]
         others |= {rest[one.draft]: one for one in match(theirs, [drafts[index] for index in rest], maps)}
@@ -374,10 +386,17 @@ def _reopening_reason(known: Finding, draft: Draft, at: str) -> str:
         return "it was dismissed, and now endangers the whole system"
     if draft.severity.rank < known.severity.rank:
         return f"it was dismissed as {known.severity} and is now rated {draft.severity}"
+    own = {draft.location.path} if draft.location else set[str]()  # it may have been renamed
+    if _named_files(draft) - _named_files(known) - own:
+        return "it was raised again with evidence from another file"
     digest = dismissal.digest if dismissal else ""
     if not same_evidence(digest or evidence_digest(known), draft):
         return "the code that was dismissed has changed"
     return ""
+
+
+def _named_files(finding: Finding | Draft) -> set[str]:
+    return {place.path for place in (*finding.locations, *finding.evidence) if place.path}
 
 
 # --- what a report changes in a known finding ------------------------------------------------------------------------

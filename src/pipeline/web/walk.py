@@ -41,7 +41,7 @@ from pipeline.findings.walk.report import render_report
 from pipeline.findings.walk.session import Session, decision_events, open_walk
 from pipeline.findings.walk.stage import decisions_answer
 from pipeline.findings.walk.state import Route, Validation, Walk, is_settled, pending_lines
-from pipeline.findings.walk.validation import Validator
+from pipeline.findings.walk.validation import Validator, no_validator
 from pipeline.handlers.questions import Question, Reply
 from pipeline.language.model import TriageStage, choose_model
 from pipeline.plugins.manager import PluginManager
@@ -72,7 +72,7 @@ class BrowserWalk:
     """A walk that is answered by forms, one after another."""
 
     def __init__(
-        self, session: Session, site: Site, validate: Validator | None = None, run: RunSnapshot | None = None
+        self, session: Session, site: Site, validate: Validator = no_validator, run: RunSnapshot | None = None
     ) -> None:
         self.run = run  # whose triage it is
         self.told: list[str] = []  # what was done since the last question
@@ -128,7 +128,7 @@ class BrowserWalk:
     async def _check(self, lines: Sequence[Line]) -> None:
         results: Mapping[FindingId, Validation] = {}  # what gets no result is not validated
         try:
-            results = await self._validate(lines) if self._validate else {}
+            results = await self._validate(lines)
         except (AwfError, OSError) as error:
             self.told.append(f"The findings were not checked: {error}")
         finally:
@@ -172,7 +172,7 @@ def start_walk(request: Request, form: Form) -> Response:
         validates=bool(form.get("validate")),
         confirms=True,
     )
-    validate = None
+    validate: Validator = no_validator
     if begun.validates:
         base = begun.ledger.last.base if begun.ledger.last else ""
         validate = open_validator(store.root, _runtime(store), datetime.now(UTC), {}, base)
@@ -200,7 +200,7 @@ def start_triage(request: Request, form: Form) -> Response:
         validates=stage.validation,
     )
     del form
-    validate = None
+    validate: Validator = no_validator
     if begun.validates:
         runtime, state = _runtime(store), run.state
         settings, base = runtime.settings, review_options(state).base
@@ -284,7 +284,7 @@ def _open(
     store: ServedStore,
     begun: Walk,
     chain: TrackerChain,
-    validate: Validator | None,
+    validate: Validator,
     run: RunSnapshot | None = None,
 ) -> Response:
     site, name = current_site(request), secrets.token_urlsafe(9)

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from tests.unit.findings.ledgers import FIRST, LATER, SECOND, assessed, changed, finding, ledger_of, seen, turned
+from tests.unit.findings.ledgers import AT, FIRST, LATER, SECOND, assessed, changed, finding, ledger_of, seen, turned
 
 from pipeline.errors import AwfError
 from pipeline.findings.events import FindingRaised
-from pipeline.findings.model import FindingState, What
+from pipeline.findings.model import Actor, Change, FindingState, What
 from pipeline.findings.rounds import compare_passes
 
 
@@ -57,6 +57,13 @@ def test_what_became_of_a_finding_between_passes(events: list[Any], expected: di
 def test_a_finding_of_the_second_pass_is_new() -> None:
     """It is not among those of the first."""
     second = finding(2, pass_id=SECOND)
+    assert became(PASSED, FindingRaised(at=LATER, finding=second)) == {"carried": [ID], "new": [second.id]}
+
+
+def test_a_finding_of_a_record_is_new_in_the_pass_that_took_it_in() -> None:
+    """Its history names no pass of this store."""
+    change = Change(at=AT, what=What.RAISED, who="rev", by=Actor.ORCHESTRATOR, state=FindingState.OPEN)
+    second = finding(2, pass_id=SECOND, history=(change,))
     assert became(PASSED, FindingRaised(at=LATER, finding=second)) == {"carried": [ID], "new": [second.id]}
 
 

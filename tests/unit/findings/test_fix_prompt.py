@@ -245,7 +245,7 @@ def test_many_that_were_not_chosen_are_counted() -> None:
     """One line stays one line."""
     others = [one(number) for number in range(2, 60)]
     text = chosen_section([one(1), *others], context(one(1)), [each.id for each in others], 10_000)
-    assert text.endswith("#31 and 28 more findings.")
+    assert text.endswith("#31 and 28 more.")
 
 
 def test_chosen_findings_that_are_closed_by_now_are_not_replaced_by_others() -> None:

@@ -45,14 +45,14 @@ from pipeline.findings.events import FindingChanged
 from pipeline.findings.excerpts import read_excerpts
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.lines import Line
-from pipeline.findings.model import Actor, FindingId, Severity
+from pipeline.findings.model import Actor, Severity
 from pipeline.findings.trackers import TrackerChain, all_trackers
 from pipeline.findings.trackers.ticket import TrackerContext
 from pipeline.findings.walk.fixing import fix_events, run_fixer
 from pipeline.findings.walk.report import render_report, report_data
 from pipeline.findings.walk.session import Session, decide, decision_events, open_walk
-from pipeline.findings.walk.state import Fixes, Route, Validation, Walk, safe_lines
-from pipeline.findings.walk.validation import Validator
+from pipeline.findings.walk.state import Fixes, Route, Walk, safe_lines
+from pipeline.findings.walk.validation import Validator, no_validator
 from pipeline.handlers.questions import Question, RecordedAnswers, Reply, Responder, Silent
 from pipeline.plugins.manager import PluginManager
 from pipeline.redaction import redactor_of
@@ -166,7 +166,8 @@ def command(
     excerpts = partial(read_excerpts, root=repository.root, redactor=redactor_of(os.environ))
     session = Session(replace(begun, safe_fixes=safe_fixes), chain, responder.tell, excerpts)
     options = read_agent_options(backend or ("command" if agent_command else None), script, agent_command)
-    done = _walk(session, responder, _validator(source, ledger, options), fix)
+    validator = _validator(source, ledger, options) if validate else no_validator
+    done = _walk(session, responder, validator, fix)
     if done is None:
         if person.stopped:
             raise KeyboardInterrupt
@@ -183,17 +184,13 @@ def command(
 
 
 def _validator(source: FindingsSource, ledger: Ledger, options: Mapping[str, Any]) -> Validator:
-    """Return what asks the agent that the options name, or the one that a run would use, once it is needed."""
+    """Return what asks the agent that the options name, or the one that a run would use."""
+    from pipeline.app.findings.validation import open_validator  # noqa: PLC0415 - agents take 0.3 s to load
+    from pipeline.app.wiring import Runtime  # noqa: PLC0415 - as above
 
-    async def validate(lines: Sequence[Line]) -> Mapping[FindingId, Validation]:
-        from pipeline.app.findings.validation import open_validator  # noqa: PLC0415 - agents take 0.3 s to load
-        from pipeline.app.wiring import Runtime  # noqa: PLC0415 - as above
-
-        runtime = Runtime(store=source.store, environ=dict(os.environ), settings=current_settings())
-        base = ledger.last.base if ledger.last else ""
-        return await open_validator(source.repository.root, runtime, utc_now(), options, base)(lines)
-
-    return validate
+    runtime = Runtime(store=source.store, environ=dict(os.environ), settings=current_settings())
+    base = ledger.last.base if ledger.last else ""
+    return open_validator(source.repository.root, runtime, utc_now(), options, base)
 
 
 def _walk(

@@ -71,10 +71,9 @@ class TrackerChain:
     def _tracker(self) -> Tracker | None:
         while self._current is None and self._untried:
             opened = self._untried.pop(0)(self._context)
-            if isinstance(opened, TicketFailed) and self._named_works:  # the named one is the first
+            if not isinstance(opened, TicketFailed):
+                self._current = opened
+            elif self._named_works:  # the named one is the first
                 help = "use another with --tracker NAME, or leave the option out for the first that works"
                 raise AwfError(f'the tracker "{self._name}" cannot be used: {opened.reason}', help=help)
-            if isinstance(opened, TicketFailed):
-                continue
-            self._current = opened
         return self._current

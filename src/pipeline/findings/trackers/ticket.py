@@ -177,7 +177,7 @@ def _quote(evidence: Evidence) -> str:
     if not text.strip():
         return ""
     where = _one_line(evidence.path_line, _MAX_METADATA)
-    return fenced("\n".join(part for part in (where, truncate_length(text, _MAX_QUOTE)) if part.strip()), wrap=False)
+    return fenced("\n".join(filter(str.strip, (where, truncate_length(text, _MAX_QUOTE)))), wrap=False)
 
 
 def _metadata(line: Line) -> Iterator[str]:

@@ -50,19 +50,20 @@ def fixer_prompt(lines: Sequence[Line]) -> str:
 def read_fixes(lines: Sequence[Line], text: str, error: str = "") -> Fixes:
     """Return what became of the fixes by a fixer's own words. What it does not mention has failed.
 
-    It may name any member of a line of work.
+    It may name any member of a line of work; of two answers about one line the worse counts, as in the ledger.
     """
-    ids = {member.number: line.id for line in lines for member in line.members}
-    answers = [one for one in read_said(text) if one.number in ids and one.word in CLAIMS]
-    # Of two about one line of work the worse counts, as in the ledger.
-    worst_last = sorted(answers, key=lambda one: CLAIMS.index(one.word), reverse=True)
-    said = {ids[one.number]: one for one in worst_last}
+    claimed = [one for one in read_said(text) if one.word in CLAIMS]
+    said = {line.id: _worst(line, claimed, error or _SILENT) for line in lines}
     made = frozenset(id for id, one in said.items() if one.word == "fixed")
     failed = {id: said_text(one.word, one.why) for id, one in said.items() if id not in made}
-    unmentioned = {line.id: line.number for line in lines if line.id not in said}
-    silent = error or _SILENT
-    missing = [Said(number, "not_fixed", silent) for number in unmentioned.values()]
-    return Fixes(made, failed | dict.fromkeys(unmentioned, silent), (*said.values(), *missing))
+    return Fixes(made, failed, tuple(said.values()))
+
+
+def _worst(line: Line, claimed: Sequence[Said], silent: str) -> Said:
+    """Return the worst that was said about a line of work; that it is not fixed if nothing was."""
+    numbers = {member.number for member in line.members}
+    answers = [one for one in claimed if one.number in numbers]
+    return min(answers, key=lambda one: CLAIMS.index(one.word), default=Said(line.number, "not_fixed", silent))
 
 
 def fix_events(fixes: Fixes, ledger: Ledger, at: str, run: str = "") -> list[FindingChanged]:

@@ -21,7 +21,7 @@ from pipeline.findings.walk.state import (
     Turn,
     Walk,
     WalkItem,
-    acted_on,
+    is_acted_on,
     is_unvalidated,
     lost_its_tracker,
     planned_action,
@@ -142,8 +142,10 @@ def _note(now: Walk, then: str) -> Walk:
 
 def _all_at_once(now: Walk) -> Steps:
     """Have the remaining items validated, show what would be done about them, and do it unless a person cancels."""
-    lines = tuple(item.line for item in acted_on(now)[:MAX_VALIDATED] if item.id not in now.validations)
-    if now.validates and lines:
+    acted_on = [item for item in now.remaining if is_acted_on(now, item)]
+    # Of twenty, the most severe fifteen are validated. After Cancel nobody is asked again about those with an answer.
+    lines = tuple(item.line for item in acted_on[:MAX_VALIDATED] if is_unvalidated(now, item))
+    if lines:
         now = replace(now, validations={**now.validations, **(yield Validate(lines))})
     if (yield present.ask_plan(now)) == Turn.CANCEL:
         return now

@@ -39,6 +39,7 @@ DONE = {
     Action.SKIP: "skipped",
     Action.ACKNOWLEDGE: "acknowledged",
 }
+DECIDED = DONE | {Action.APPLY: "accepted"}  # what was decided about a finding that is open
 _NO_FIX = "No concrete fix proposed; needs a decision."
 _NO_SINK = "Defer unavailable on this platform — no durable tracker sink detected."
 _NO_SINK_FOR_ROUTE = "Defer unavailable — no durable tracker sink detected on this platform."
@@ -146,14 +147,15 @@ def _option(walk: Walk, key: Action | Route | Turn, *, recommended: bool = False
 
 def confirmation(item: WalkItem, choice: Choice) -> str:
     """Return one line that says what was done, and for which findings if there are several."""
-    members = item.line.open_members
+    members, where = item.line.open_members, location_lines(item.finding)
+    done = {
+        Action.APPLY: f"Applied. Fix staged at {where}." if where else "Applied.",
+        Action.DEFER: f"Deferred. Ticket filed: {one_line(choice.ref, 400)}.",
+        Action.SKIP: "Skipped.",
+        Action.ACKNOWLEDGE: "Acknowledged.",
+    }
     also = f" For {', '.join(f'#{one.number}' for one in members)}." if len(members) > 1 else ""
-    if choice.action is Action.DEFER:
-        return f"→ Deferred. Ticket filed: {one_line(choice.ref, 400)}.{also}"
-    where = location_lines(item.finding)
-    if choice.action is Action.APPLY and where:
-        return f"→ Applied. Fix staged at {where}.{also}"
-    return f"→ {DONE[choice.action].capitalize()}.{also}"
+    return f"→ {done[choice.action]}{also}"
 
 
 def title(finding: Finding) -> str:
@@ -242,9 +244,8 @@ def _finding_block(walk: Walk, item: WalkItem) -> str:
 
 def _earlier(change: Change) -> str:
     """Return what was decided before, when, and the ticket or the reason."""
-    done = {str(action): word for action, word in (DONE | {Action.APPLY: "accepted"}).items()}
     about = one_line(change.ref or change.note, _MAX_TITLE).rstrip(".")
-    text = f"{done.get(change.word, change.word)} on {change.at[:10]}"
+    text = f"{DECIDED[Action(change.word)]} on {change.at[:10]}"
     return one_line(f"{text}, {about}" if about else text, 2 * _MAX_TITLE)
 
 
@@ -271,8 +272,8 @@ def _attempt(change: Change) -> str:
 
 def _excerpt(excerpt: Excerpt) -> str:
     lines = [f"{'>' if hit else ' '} {number:>4}  {text}" for number, text, hit in excerpt.lines]
-    code = "\n".join(["```", *lines, "```"]) if lines else ""
-    return f"{code}\n\n{excerpt.note}".strip("\n")
+    shown = "\n".join(["```", *lines, "```"]) if lines else ""
+    return f"{shown}\n\n{excerpt.note}".strip("\n")
 
 
 def _sections(item: WalkItem) -> dict[str, str]:

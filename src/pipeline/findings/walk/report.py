@@ -9,11 +9,11 @@ from pipeline.findings.events import Disposition
 from pipeline.findings.explanation import member_row
 from pipeline.findings.ledger import last_passes
 from pipeline.findings.lines import Line
-from pipeline.findings.model import AutofixClass, FindingState, Gate
+from pipeline.findings.model import AutofixClass, FindingId, FindingState, Gate
 from pipeline.findings.reviews import Review
 from pipeline.findings.scales import P_LEVEL
 from pipeline.findings.verdicts import Readiness
-from pipeline.findings.walk.present import DONE, location_lines, title
+from pipeline.findings.walk.present import DECIDED, DONE, location_lines, title
 from pipeline.findings.walk.prose import one_line
 from pipeline.findings.walk.state import (
     UNTRACKED,
@@ -29,7 +29,7 @@ from pipeline.text import plural
 
 _MAX_NOTE = 300  # characters
 _MAX_NAME = 60
-_ACCEPTED, _FAILED = "accepted", "failed"
+_ACCEPTED, _FAILED = DECIDED[Action.APPLY], "failed"
 _BUCKETS = {  # what can become of a finding, in the order of the report, with the words for people
     DONE[Action.APPLY]: DONE[Action.APPLY],
     _FAILED: "failed to apply",
@@ -38,11 +38,10 @@ _BUCKETS = {  # what can become of a finding, in the order of the report, with t
     "dropped": "dropped by the validator",
     "left": "left open",
 }
-_DECIDED = DONE | {Action.APPLY: _ACCEPTED}  # what was decided about a finding that is open
 _UNRELATED = "unrelated"  # not about the change that was reviewed last
 _CLAIMED = "claimed to be fixed"
 _UNDECIDED = "undecided"
-_KINDS = ("advisory", "pre-existing", "safe_auto", "doubtful", _CLAIMED, *_DECIDED.values(), _UNDECIDED, _UNRELATED)
+_KINDS = ("advisory", "pre-existing", "safe_auto", "doubtful", _CLAIMED, *DECIDED.values(), _UNDECIDED, _UNRELATED)
 _LEFT_ALONE = {"advisory", "pre-existing", _UNRELATED, DONE[Action.ACKNOWLEDGE]}  # what nobody has to act on
 
 
@@ -146,10 +145,14 @@ def _description(item: WalkItem) -> dict[str, Any]:
 
 def _failures(walk: Walk) -> list[dict[str, Any]]:
     """Return the fixes and tickets that failed."""
-    failed = {id: one_line(reason, _MAX_NOTE) or "no reason given" for id, reason in walk.failed_fixes.items()}
-    rows = [(id, "fix", "", reason, "") for id, reason in failed.items()]
-    rows += [(one.id, "ticket", one.tracker, one.failure, one.then) for one in walk.tickets if one.failure]
-    return [dict(zip(("finding_id", "what", "tracker", "reason", "then"), row, strict=True)) for row in rows]
+    fixes = [_failure(id, "fix", one_line(reason, _MAX_NOTE)) for id, reason in walk.failed_fixes.items()]
+    failed = [one for one in walk.tickets if one.failure]
+    return [*fixes, *(_failure(one.id, "ticket", one.failure, one.tracker, one.then) for one in failed)]
+
+
+def _failure(id: FindingId, what: str, reason: str, tracker: str = "", then: str = "") -> dict[str, Any]:
+    reason = reason or "no reason given"
+    return {"finding_id": id, "what": what, "tracker": tracker, "reason": reason, "then": then}
 
 
 def _failure_text(failure: dict[str, Any]) -> str:
@@ -256,7 +259,7 @@ def _kind(line: Line) -> str:
         return "pre-existing"
     action = last_action(line)
     if action:
-        return _DECIDED[action]
+        return DECIDED[action]
     if is_advice(line):
         return "advisory"
     if is_safe(line.open_members):

@@ -53,10 +53,13 @@ def decisions_answer(
     return HumanAnswer(run_id, stage, visit, DECIDED, json.dumps(actions), by, at)
 
 
-def read_decisions(answer: HumanAnswer | None) -> dict[str, Action]:
-    """Return the decisions in an answer, by line of work; empty if it has none. Raises AwfError if it is malformed."""
+def read_decisions(answer: HumanAnswer | None) -> dict[str, Action] | None:
+    """Return the decisions in an answer, by line of work; None without an answer. Raises AwfError if it is malformed.
+
+    A person may have decided nothing: that ends the stage as well.
+    """
     if answer is None or answer.option != DECIDED:
-        return {}
+        return None
     try:
         return {id: Action(action) for id, action in json.loads(answer.feedback).items()}
     except (ValueError, AttributeError) as error:
@@ -87,20 +90,23 @@ class TriageHandler:
         decided = read_decisions(self.mailbox.answer(job.run_id, stage.id, job.visit) if self.mailbox else None)
         recorded = RecordedAnswers(answers_for_visit(job.state.options.get("answers") or {}, stage.id, job.visit))
         approves = stage.route == "must" or bool(job.state.options.get("auto_approve"))
-        panel = ResponderChain([Decided(decided), recorded, *([AutoApprove()] if approves else self.people)])
+        panel = ResponderChain([Decided(decided or {}), recorded, *([AutoApprove()] if approves else self.people)])
         context = TrackerContext(job.directory, job.store, self.environ)
         chain = TrackerChain(context, stage.tracker or "", all_trackers(self.trackers()))
         ledger = self.findings.ledger()
+
+        def is_wanted(line: Line) -> bool:
+            return not is_settled(line, job.run_id) if decided is None else line.id in decided
+
         begun = open_walk(
             ledger,
             chain,
-            route=Route.EACH if decided else Route(stage.route),
-            wanted=lambda line: line.id in decided if decided else not is_settled(line, job.run_id),
+            route=Route(stage.route) if decided is None else Route.EACH,
+            wanted=is_wanted,
             follow=lambda lines: follow_renames(lines, ledger, job.directory, self.environ),
             advisory=stage.advisory,
             validates=stage.validation,
-            # Who answers beforehand cannot know a tracker's name.
-            confirms=not (decided or recorded.words or approves),
+            confirms=decided is None and not recorded.words and not approves,  # else the tracker was not known
         )
         excerpts = partial(read_excerpts, root=job.directory, redactor=redactor_of(self.environ))
         session, validator = Session(begun, chain, panel.tell, excerpts), JobValidator(job, stage.validator)

@@ -234,14 +234,14 @@ def refusals(walk: Walk) -> dict[FindingId, str]:
     return {id: result.reason or "no reason given" for id, result in said.items() if not result.validated}
 
 
-def acted_on(walk: Walk) -> list[WalkItem]:
-    """Return the remaining items for which a plan means a fix or a ticket."""
-    return [item for item in walk.remaining if planned_action(walk, item) in (Action.APPLY, Action.DEFER)]
+def is_acted_on(walk: Walk, item: WalkItem) -> bool:
+    """Return whether a plan means a fix or a ticket for an item: then it is validated before."""
+    return planned_action(walk, item) in (Action.APPLY, Action.DEFER)
 
 
 def is_unvalidated(walk: Walk, item: WalkItem) -> bool:
     """Return whether an item is acted on of which the validator was to say something, and has said nothing."""
-    return walk.validates and item.id not in walk.validations and item in acted_on(walk)
+    return walk.validates and item.id not in walk.validations and is_acted_on(walk, item)
 
 
 def pending_lines(lines: Iterable[Line], *, advisory: bool = False) -> list[Line]:

@@ -166,6 +166,16 @@ def test_what_was_decided_elsewhere_counts(tmp_path: Path) -> None:
     assert person.asked == []
 
 
+def test_who_decides_nothing_elsewhere_is_not_asked_again(tmp_path: Path) -> None:
+    """As after "report only" on a page: the run goes on, and everything stays open."""
+    stage = Stage(tmp_path, ONE, TWO, person=Person([]))
+    mailbox = MemoryMailbox()
+    mailbox.put_answer(decisions_answer("r", "sort", 1, {}, "anna", 1.0))
+    stage.handler = replace(stage.handler, mailbox=mailbox)
+    outcome = stage.done()
+    assert (outcome.preferred_label, stage.recorded(outcome)) == ("done", {})
+
+
 def test_nothing_to_decide_asks_nobody(tmp_path: Path) -> None:
     """The report has one line, and the run continues."""
     outcome = Stage(tmp_path).done()
