@@ -286,7 +286,7 @@ def replacement_text(text: str) -> str:
 
 
 def relative_path(path: str, root: str = "") -> str:
-    """Return a path below `root` without it, any other path in its shortest form. What lies elsewhere is refused later."""
+    """Return a path below `root` without it, any other in its shortest form. What lies elsewhere is refused later."""
     if not path:
         return ""
     plain, base = _with_slashes(path), _with_slashes(root).rstrip("/")

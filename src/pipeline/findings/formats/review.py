@@ -42,10 +42,9 @@ from pipeline.findings.scales import P_LEVEL, confidence_to_anchor, ruling_word,
 from pipeline.handlers.markers import read_markers
 from pipeline.text import truncate_length
 
-_KEYS = frozenset(
-    {"findings", "reviewed", "residual_risks", "testing_gaps", "patterns", "rulings", "verdict", "argument"}
-    | {"reviewer", "status"}
-)  # of the format
+_LISTED = frozenset(("findings", "reviewed", "residual_risks", "testing_gaps", "patterns", "rulings"))
+_TEXTS = frozenset(("reviewer", "status", "verdict", "argument"))
+_KEYS = _LISTED | _TEXTS  # of the format
 _LISTS = frozenset(
     {"issues", "problems", "defects", "comments", "nits", "suggestions", "warnings", "errors", "bugs", "blockers"}
     | {"concerns", "vulnerabilities"}
@@ -88,7 +87,7 @@ class _Contents:
     def read(self, value: Any, key: str = "") -> bool:
         """Note the findings in a JSON value, in whatever wrapper; return whether there are any.
 
-        Findings are what looks like them wherever it stands, and all objects in a list with a name for findings.
+        Findings are what looks like them wherever it stands, and all that is in a list with a name for findings.
         """
         if is_item(value):
             return self._read_findings([value], key)
@@ -97,7 +96,7 @@ class _Contents:
         if not isinstance(value, list):
             return False
         is_named = key in _LISTS or severity_of_word(key) is not None
-        if any(map(is_item, value)) or (is_named and any(isinstance(item, dict) for item in value)):
+        if any(map(is_item, value)) or (is_named and value):
             return self._read_findings(value, key)
         return self.read_members((key, item) for item in value)
 
@@ -116,7 +115,7 @@ class _Contents:
     def _read_object(self, value: Mapping[str, Any]) -> bool:
         review = with_known_keys(value, _KEYS)
         listed = "findings" in review and self._read_findings(review["findings"])
-        others = ((key, member) for key, member in review.items() if key not in _KEYS)
+        others = [(key, member) for key, member in review.items() if not _is_of_format(key, member)]
         if not self.read_members(others, listed=listed):
             return False
         self.reviews.append(review)
@@ -135,6 +134,10 @@ class _Contents:
         else:
             self.problem = "`findings` should be a list"
         return True
+
+
+def _is_of_format(key: str, value: Any) -> bool:
+    return key in _LISTED or (key in _TEXTS and isinstance(value, str))
 
 
 def _with_group(item: Any, name: str) -> Any:
