@@ -66,6 +66,44 @@ _REASONS = ("reason", "why", "because", "note", "notes", "explanation", "comment
 NOT_EXAMINED = "it found nothing and does not say what it examined"
 
 
+def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
+    """Return what a reviewer returned in a file; raises ValueError if no review is in it."""
+    report = read_answer(strict_json.decode_text(data), reviewer=reviewer, root=root)
+    if report is None:
+        raise UnreadableFile("it has no JSON object with `findings`")
+    return report
+
+
+def read_answer(answer: str, *, reviewer: str = "", root: str = "") -> Report | None:
+    """Return all findings of an answer as one report; None if it has none. Raises ValueError if they cannot be read.
+
+    The name of the reviewer who was asked wins over the one in the answer.
+    """
+    parsed, contents = Answer(answer), _Contents()
+    named = _REVIEWER.search(parsed.text[:_HEAD])
+    name = reviewer or (named[1] if named else FORMAT)
+    if parsed.cut_off:
+        return malformed_report(name, FORMAT, parsed.cut_off)
+    contents.read_members(("JSON", limit_nesting(found.value, "it")) for found in parsed.values)
+    note = next(filter(None, (found.note for found in parsed.values)), "")
+    if contents.is_review or parsed.fault:
+        contents.problem = contents.problem or parsed.fault
+        return _judge(_report(contents, name, root, note), contents, parsed)
+    wrapped = "\n".join(text for found in parsed.values for text in _texts(found.value))
+    if wrapped:
+        report = read_answer(wrapped, reviewer=reviewer, root=root)
+        stopped = next(filter(None, (doubts.unfinished(found.value) for found in parsed.values)), "")
+        return _with_problem(report, stopped) if report else None
+    contents.items = listed_items(parsed.words)
+    if not contents.items:
+        return None
+    contents.problem = "its findings are not in a JSON object with `findings`"
+    return _report(contents, name, root, "it is not JSON")
+
+
+# --- the JSON of an answer -------------------------------------------------------------------------------------------
+
+
 @dataclass(slots=True)
 class _Contents:
     """What the JSON of an answer says."""
@@ -151,47 +189,15 @@ def _with_group(item: Any, name: str) -> Any:
     return item
 
 
-def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
-    """Return what a reviewer returned in a file; raises ValueError if no review is in it."""
-    report = read_answer(strict_json.decode_text(data), reviewer=reviewer, root=root)
-    if report is None:
-        raise UnreadableFile("it has no JSON object with `findings`")
-    return report
-
-
-def read_answer(answer: str, *, reviewer: str = "", root: str = "") -> Report | None:
-    """Return all findings of an answer as one report; None if it has none. Raises ValueError if they cannot be read.
-
-    The name of the reviewer who was asked wins over the one in the answer.
-    """
-    parsed, contents = Answer(answer), _Contents()
-    named = _REVIEWER.search(parsed.text[:_HEAD])
-    name = reviewer or (named[1] if named else FORMAT)
-    if parsed.cut_off:
-        return malformed_report(name, FORMAT, parsed.cut_off)
-    contents.read_members(("JSON", limit_nesting(found.value, "it")) for found in parsed.values)
-    note = next(filter(None, (found.note for found in parsed.values)), "")
-    if contents.is_review or parsed.fault:
-        contents.problem = contents.problem or parsed.fault
-        return _judge(_report(contents, name, root, note), contents, parsed)
-    wrapped = "\n".join(text for found in parsed.values for text in _texts(found.value))
-    if wrapped:
-        report = read_answer(wrapped, reviewer=reviewer, root=root)
-        stopped = next(filter(None, (doubts.unfinished(found.value) for found in parsed.values)), "")
-        return _with_problem(report, stopped) if report else None
-    contents.items = listed_items(parsed.words)
-    if not contents.items:
-        return None
-    contents.problem = "its findings are not in a JSON object with `findings`"
-    return _report(contents, name, root, "it is not JSON")
-
-
 def _texts(value: Any) -> list[str]:
     """Return the texts in a JSON value that may be answers themselves, as a program wraps them."""
     if isinstance(value, str):
         return [value] if "{" in value else []
     members = value.values() if isinstance(value, dict) else value
     return [text for member in members for text in _texts(member)] if isinstance(value, dict | list) else []
+
+
+# --- the report of it ------------------------------------------------------------------------------------------------
 
 
 def _report(contents: _Contents, name: str, root: str, note: str) -> Report:
