@@ -173,8 +173,9 @@ def unreadable_draft(item: Any, input_id: str, format: str, reason: str) -> Draf
     """Return an item that cannot be read as a finding, with the title, severity and place that its data still give."""
     raw = item[-1] if isinstance(item, tuple) else item  # SARIF's come together with their run
     raw = asdict(cast("Any", raw)) if is_dataclass(raw) else raw
-    told = raw if isinstance(raw, dict) else {"title": raw}
-    fields = {key: value.get("text") if isinstance(value, dict) else value for key, value in told.items()}
+    told = {"title": raw} if isinstance(raw, str) else raw
+    members = told.items() if isinstance(told, dict) else ()
+    fields = {key: value.get("text") if isinstance(value, dict) else value for key, value in members}
     reviewer = input_id.rpartition("#")[0]
     path, line = first_text(fields, _PATHS), first_text(fields, _LINES)
     start = int(line) if _LINE_NUMBER.fullmatch(line) else None

@@ -38,17 +38,20 @@ def _cells(line: str) -> list[str]:
 
 def _yaml_items(lines: list[str]) -> Iterator[dict[str, Any]]:
     """Yield the entries of lists: `- key: value`, and the keys and texts on the lines below it."""
-    item: dict[str, Any] = {}
-    key = ""
+    item: dict[str, list[str]] = {}
+    texts: list[str] = []  # of the last key, one for each line
     for line in lines:
         field = _FIELD.fullmatch(line)
         if field is None:
-            if key and line[:1].isspace():
-                item[key] = f"{item[key]} {line.strip(' -')}".strip()
+            if line[:1].isspace():
+                texts.append(line.strip(" -\"'"))
             continue
         if field["dash"]:
-            yield with_known_keys(item, KEYS)
+            yield _joined(item)
             item = {}
-        key = field["key"]
-        item[key] = field["value"].strip(" |>\"'")
-    yield with_known_keys(item, KEYS)
+        texts = item[field["key"]] = [field["value"].strip(" |>\"'")]
+    yield _joined(item)
+
+
+def _joined(item: dict[str, list[str]]) -> dict[str, Any]:
+    return with_known_keys({key: " ".join(filter(None, texts)) for key, texts in item.items()}, KEYS)

@@ -42,10 +42,9 @@ from pipeline.findings.scales import P_LEVEL, confidence_to_anchor, ruling_word,
 from pipeline.handlers.markers import read_markers
 from pipeline.text import truncate_length
 
-_KEYS = frozenset(
-    {"findings", "reviewed", "residual_risks", "testing_gaps", "patterns", "rulings", "verdict", "argument"}
-    | {"reviewer", "status"}
-)  # of the format
+_LISTED = frozenset(("findings", "reviewed", "residual_risks", "testing_gaps", "patterns", "rulings"))
+_TEXTS = frozenset(("reviewer", "status", "verdict", "argument"))
+_KEYS = _LISTED | _TEXTS  # of the format
 _LISTS = frozenset(
     {"issues", "problems", "defects", "comments", "nits", "suggestions", "warnings", "errors", "bugs", "blockers"}
     | {"concerns", "vulnerabilities"}
@@ -65,87 +64,6 @@ _NUMBERS = ("number", "finding", "id")  # keys of a ruling, the best first
 _RULINGS = ("ruling", "verdict", "status", "state", "result", "outcome", "decision", "resolution")
 _REASONS = ("reason", "why", "because", "note", "notes", "explanation", "comment", "evidence")
 NOT_EXAMINED = "it found nothing and does not say what it examined"
-
-
-@dataclass(slots=True)
-class _Contents:
-    """What the JSON of an answer says."""
-
-    items: list[Any] = field(default_factory=list)
-    reviews: list[Mapping[str, Any]] = field(default_factory=list)  # objects in which findings are listed
-    beside: list[str] = field(default_factory=list)  # what they say beside that
-    problem: str = ""  # why they are not the end of a review
-
-    @property
-    def is_review(self) -> bool:
-        """Whether findings are listed, or an empty list of them."""
-        return bool(self.items or self.reviews)
-
-    def entries(self, key: str) -> list[Any]:
-        """Return what all reviews have under a key."""
-        return [entry for review in self.reviews for entry in as_list(review.get(key))]
-
-    def read(self, value: Any, key: str = "") -> bool:
-        """Note the findings in a JSON value, in whatever wrapper; return whether there are any.
-
-        Findings are what looks like them wherever it stands, and all objects in a list with a name for findings.
-        """
-        if is_item(value):
-            return self._read_findings([value], key)
-        if isinstance(value, dict):
-            return self._read_object(value)
-        if not isinstance(value, list):
-            return False
-        is_named = key in _LISTS or severity_of_word(key) is not None
-        if any(map(is_item, value)) or (is_named and any(isinstance(item, dict) for item in value)):
-            return self._read_findings(value, key)
-        return self.read_members((key, item) for item in value)
-
-    def read_members(self, members: Iterable[tuple[str, Any]], *, listed: bool = False) -> bool:
-        """Note the findings in several values, and, if there are any, what the others say beside them."""
-        beside = []
-        for key, value in members:
-            if self.read(value, key):
-                listed = True
-            elif doubts.says_something(value):
-                beside.append(f"`{key}`: {value}")
-        if listed:
-            self.beside += beside
-        return listed
-
-    def _read_object(self, value: Mapping[str, Any]) -> bool:
-        review = with_known_keys(value, _KEYS)
-        listed = "findings" in review and self._read_findings(review["findings"])
-        others = ((key, member) for key, member in review.items() if key not in _KEYS)
-        if not self.read_members(others, listed=listed):
-            return False
-        self.reviews.append(review)
-        self.problem = self.problem or doubts.unfinished(review)
-        return True
-
-    def _read_findings(self, listed: Any, group: str = "") -> bool:
-        """Note items, which may be grouped by severity or file, or named."""
-        if isinstance(listed, list):
-            self.items += (_with_group(item, group) for item in listed)
-        elif is_item(listed):
-            self.items.append(_with_group(listed, group))
-        elif isinstance(listed, dict) and listed:
-            for name, members in listed.items():
-                self._read_findings(members, name)
-        else:
-            self.problem = "`findings` should be a list"
-        return True
-
-
-def _with_group(item: Any, name: str) -> Any:
-    """Return an item with the severity or file that its group is named after, unless it has its own."""
-    if not isinstance(item, dict):
-        return item
-    if severity_of_word(name):
-        return {"severity": name, **with_known_keys(item, KEYS)}
-    if _FILE_NAME.search(name):
-        return {"file": name, **with_known_keys(item, KEYS)}
-    return item
 
 
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
@@ -183,12 +101,103 @@ def read_answer(answer: str, *, reviewer: str = "", root: str = "") -> Report | 
     return _report(contents, name, root, "it is not JSON")
 
 
+# --- the JSON of an answer -------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Contents:
+    """What the JSON of an answer says."""
+
+    items: list[Any] = field(default_factory=list)
+    reviews: list[Mapping[str, Any]] = field(default_factory=list)  # objects in which findings are listed
+    beside: list[str] = field(default_factory=list)  # what they say beside that
+    problem: str = ""  # why they are not the end of a review
+
+    @property
+    def is_review(self) -> bool:
+        """Whether findings are listed, or an empty list of them."""
+        return bool(self.items or self.reviews)
+
+    def entries(self, key: str) -> list[Any]:
+        """Return what all reviews have under a key."""
+        return [entry for review in self.reviews for entry in as_list(review.get(key))]
+
+    def read(self, value: Any, key: str = "") -> bool:
+        """Note the findings in a JSON value, in whatever wrapper; return whether there are any.
+
+        Findings are what looks like them wherever it stands, and all that is in a list with a name for findings.
+        """
+        if is_item(value):
+            return self._read_findings([value], key)
+        if isinstance(value, dict):
+            return self._read_object(value)
+        if not isinstance(value, list):
+            return False
+        is_named = key in _LISTS or severity_of_word(key) is not None
+        if any(map(is_item, value)) or (is_named and value):
+            return self._read_findings(value, key)
+        return self.read_members((key, item) for item in value)
+
+    def read_members(self, members: Iterable[tuple[str, Any]], *, listed: bool = False) -> bool:
+        """Note the findings in several values, and, if there are any, what the others say beside them."""
+        beside = []
+        for key, value in members:
+            if self.read(value, key):
+                listed = True
+            elif doubts.says_something(value):
+                beside.append(f"`{key}`: {value}")
+        if listed:
+            self.beside += beside
+        return listed
+
+    def _read_object(self, value: Mapping[str, Any]) -> bool:
+        review = with_known_keys(value, _KEYS)
+        listed = "findings" in review and self._read_findings(review["findings"])
+        others = [(key, member) for key, member in review.items() if not _is_of_format(key, member)]
+        if not self.read_members(others, listed=listed):
+            return False
+        self.reviews.append(review)
+        self.problem = self.problem or doubts.unfinished(review)
+        return True
+
+    def _read_findings(self, listed: Any, group: str = "") -> bool:
+        """Note items, which may be grouped by severity or file, or named."""
+        if isinstance(listed, list):
+            self.items += (_with_group(item, group) for item in listed)
+        elif is_item(listed):
+            self.items.append(_with_group(listed, group))
+        elif isinstance(listed, dict) and listed:
+            for name, members in listed.items():
+                self._read_findings(members, name)
+        else:
+            self.problem = "`findings` should be a list"
+        return True
+
+
+def _is_of_format(key: str, value: Any) -> bool:
+    return key in _LISTED or (key in _TEXTS and isinstance(value, str))
+
+
+def _with_group(item: Any, name: str) -> Any:
+    """Return an item with the severity or file that its group is named after, unless it has its own."""
+    if not isinstance(item, dict):
+        return item
+    if severity_of_word(name):
+        return {"severity": name, **with_known_keys(item, KEYS)}
+    if _FILE_NAME.search(name):
+        return {"file": name, **with_known_keys(item, KEYS)}
+    return item
+
+
 def _texts(value: Any) -> list[str]:
     """Return the texts in a JSON value that may be answers themselves, as a program wraps them."""
     if isinstance(value, str):
         return [value] if "{" in value else []
     members = value.values() if isinstance(value, dict) else value
     return [text for member in members for text in _texts(member)] if isinstance(value, dict | list) else []
+
+
+# --- the report of it ------------------------------------------------------------------------------------------------
 
 
 def _report(contents: _Contents, name: str, root: str, note: str) -> Report:

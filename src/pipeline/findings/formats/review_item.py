@@ -44,7 +44,7 @@ _MAX_PARTS = 32  # of a path of another machine, from its end
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*%?")
 _BLOCKS = re.compile(r"\W*(?:P0|critical|blocker|blocking)\W*[\]:)–—-]", re.IGNORECASE)  # before a title
 _WORD_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\s-]+")
-_LINES = re.compile(r"\W*(?:l(?:ines?)?\s*)?(\d{1,9})(?:\D{1,4}(\d{1,9}))*\W*")  # its first number, and its last
+_LINES = re.compile(r"[~≈]?(?:l(?:ines?)?\s*)?(\d{1,9})(?:\D{1,4}(\d{1,9}))*")  # its first number, and its last
 _PATH_AND_LINES = re.compile(
     r"(?P<path>.*?[^:\s,(#])(?::|#L|[\s,(]{1,3}lines?\s)(?P<lines>\d{1,9}(?:\s?(?:-|–|to)\s?L?\d{1,9})?)"
     r"(?::\d{1,9})?\)?(?:\s\([^()]*\))?"
@@ -145,6 +145,10 @@ def sentences(given: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, texts)))
 
 
+def _unknown(name: str, given: str) -> str:
+    return f"its {name} {given!r} is unknown" if given else f"no {name}"
+
+
 def _severity(item: Mapping[str, Any], notes: list[str]) -> tuple[Severity, str]:
     """Return the severity, and how it was written if nobody knows what that means."""
     given = next((item[name] for name in _SEVERITIES if item.get(name) not in (None, "")), "")
@@ -152,7 +156,7 @@ def _severity(item: Mapping[str, Any], notes: list[str]) -> tuple[Severity, str]
     severity = severity_of_text(word)
     if severity is None:
         shown = str(given).strip()[:_SHOWN]
-        notes.append(f"its severity is missing or unknown: {shown!r}; high was assumed")
+        notes.append(f"{_unknown('severity', shown)}; high was assumed")
         return Severity.HIGH, shown
     if word not in ("p0", "p1", "p2", "p3"):
         notes.append(f"its severity {word!r} was read as {P_LEVEL[severity]}")
@@ -173,7 +177,7 @@ def _confidence(item: Mapping[str, Any], notes: list[str]) -> Confidence:
     given = item.get("confidence")
     anchor = confidence_to_anchor(Confidence(value=_percent(word_of(given))))
     if given != anchor:
-        notes.append(f"its confidence {str(given)[:_SHOWN]!r} was read as {anchor}")
+        notes.append(f"its confidence ({str(given)[:_SHOWN]}) was read as {anchor}")
     return confidence_from_anchor(anchor)
 
 
@@ -195,7 +199,7 @@ def _category(item: Mapping[str, Any], reviewer: str, notes: list[str]) -> Categ
         return category
     name = text_of(item.get("category"))
     if name:
-        notes.append(f"its category {name!r} is unknown")
+        notes.append(_unknown("category", name))
     return default_category(reviewer)
 
 
@@ -204,7 +208,7 @@ def _choice(item: Mapping[str, Any], name: str, kind: Any, default: Any, notes: 
     word = word_of(item.get(name))
     if word in set(kind):
         return kind(word)
-    notes.append(f"its {name} is missing or unknown: {word!r}; {default} was assumed")
+    notes.append(f"{_unknown(name, word)}; {default} was assumed")
     return default
 
 
@@ -263,10 +267,9 @@ def _lines(item: Mapping[str, Any], of_path: str, notes: list[str]) -> tuple[int
     given = next((item[name] for name in _STARTS if item.get(name)), of_path)
     text = "-".join(filter(None, map(word_of, (*as_list(given), item.get("end_line")))))
     lines = _LINES.fullmatch(text)
-    start = int(lines[1]) if lines else 0
-    end = int(lines[2] or 0) if lines else 0
     if not strict_json.is_int(given):
-        notes.append(f"its line {text[:_SHOWN]!r} was read as {start or 'none'}{f' to {end}' if end else ''}")
+        notes.append(f"its line is written {text[:_SHOWN]!r}")
+    start, end = (int(lines[1]), int(lines[2] or 0)) if lines else (0, 0)
     return start or None, end if end >= start > 0 else None
 
 

@@ -419,6 +419,31 @@ def test_a_verdict_and_patterns_come_with_a_review() -> None:
     assert (report.verdict, report.argument, report.patterns) == ("BLOCK", "no", (pattern,))
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"findings": [], "argument": ITEM},
+        {"findings": [], "reviewer": {"name": "a", "issues": [ITEM]}},
+        {"findings": [], "high": [{**ITEM, "severity": None}]},
+        {"issues": ["SQL injection in a.py:3"]},
+        {"findings": {"a.py": ["SQL injection"]}},
+    ],
+)
+def test_what_looks_like_a_finding_is_one_wherever_it_stands(answer: dict[str, Any]) -> None:
+    """Nothing is dropped because of the key that it stands under."""
+    assert len(decoded({**answer, "reviewed": ["a.py: all"]}).drafts) == 1
+
+
+@pytest.mark.parametrize("other", [{"approved": False}, {"total": 2}, {"note": ["P0"]}])
+def test_what_lists_no_finding_is_said_beside_those_that_do(other: dict[str, Any]) -> None:
+    """Whether it stands in the same object, in another one, or in a list with it."""
+    empty = {"findings": [], "reviewed": ["a.py: all"]}
+    for text in (json.dumps(empty | other), f"{json.dumps(other)}\n{json.dumps(empty)}", json.dumps([other, empty])):
+        report = review.read_answer(text)
+        assert report is not None
+        assert len(report.beside) + len(report.drafts) == 1
+
+
 @pytest.mark.parametrize("said", ["REJECT", {"verdict": "BLOCK"}, ["no"], False])
 def test_a_verdict_in_other_words_is_said_beside_the_findings(said: Any) -> None:
     """It may reject the change: the reviewer is asked for a finding, and what stays is kept as an uncertain one."""
