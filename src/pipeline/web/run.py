@@ -166,6 +166,7 @@ def _stage_marks(run: RunSnapshot, store: str) -> Iterator[tuple[str, StageMark]
     branches = state.progress.branches  # those of a running parallel stage are counted when it is done
     for stage in state.workflow.stages:
         is_current, errored, branch = stage.id in current, stage.id in state.progress.errors, branches.get(stage.id)
+        status: str | None
         if errored:
             status = "error"
         elif is_current:
