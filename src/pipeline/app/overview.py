@@ -200,7 +200,9 @@ def status_after(record: AnyRecord) -> RunStatus:
 
 def running_status(*, driven: bool | None) -> str:
     """The status to show for a run that is recorded as running."""
-    return UNKNOWN if driven is None else str(RunStatus.RUNNING) if driven else INTERRUPTED
+    if driven is None:
+        return UNKNOWN
+    return str(RunStatus.RUNNING) if driven else INTERRUPTED
 
 
 def overview_of(history: RunHistory, review: "Review | None", *, driven: bool | None) -> RunOverview:

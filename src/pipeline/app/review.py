@@ -83,11 +83,16 @@ def find_target(
     fork = query_git(root, environ, "merge-base", commit, "HEAD") or commit
     change = "HEAD" if name == "HEAD" else f"{name}..HEAD"
     within = tuple(_path_in(top, path) for path in paths)
-    kind = "changeset" if not within else "file" if len(within) == 1 and (top / within[0]).is_file() else "package"
     tree = TreeSnapshots(environ, store).tree(root)
     changed = changed_names(root, environ, fork, tree, pathspecs(within))
     target = f"{change} -- {' '.join(within)}" if within else change
-    return ReviewTarget(fork, target, within, kind, len(changed))
+    return ReviewTarget(fork, target, within, _scope(top, within), len(changed))
+
+
+def _scope(top: Path, within: Sequence[str]) -> str:
+    if not within:
+        return "changeset"
+    return "file" if len(within) == 1 and (top / within[0]).is_file() else "package"
 
 
 def _path_in(top: Path, path: Path) -> str:

@@ -3,7 +3,6 @@
 The user's file comes first, the project's overrides it, and options of the command line override both.
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from pipeline.app.setting_paths import SettingsPaths
 from pipeline.app.setting_reader import read_entries
 from pipeline.app.setting_table import BY_NAME, WHOLE_BLOCKS, Setter, declaration_of
 from pipeline.app.source_file import read_source
@@ -21,8 +21,6 @@ from pipeline.language.diagnostics import Diagnostic, RuleHit, to_diagnostics
 from pipeline.language.model import FindingsFormat, ModelChoice
 from pipeline.language.reader import UNREADABLE_FILE
 from pipeline.language.source import START, SourceText
-
-FILE_NAME = "config.kdl"
 
 
 class SettingLevel(StrEnum):
@@ -224,29 +222,6 @@ def _whole_block(name: str) -> str:
 
 
 NOTHING_SET = Settings()
-
-
-@dataclass(frozen=True, slots=True)
-class SettingsPaths:
-    """The two settings files, and how messages name them."""
-
-    user: Path
-    project: Path
-    home: Path
-    cwd: Path
-
-    @classmethod
-    def of(cls, cwd: Path, home: Path, environ: Mapping[str, str]) -> "SettingsPaths":
-        """The files for a working directory; a relative XDG_CONFIG_HOME is ignored, as its standard says."""
-        given = Path(environ.get("XDG_CONFIG_HOME", ""))
-        base = given if given.is_absolute() else home / ".config"
-        return cls(base / "awf" / FILE_NAME, cwd / ".awf" / FILE_NAME, home, cwd)
-
-    def display(self, path: Path) -> str:
-        """A path as a person would write it here."""
-        if path == self.project or path.is_relative_to(self.cwd):
-            return os.path.relpath(path, self.cwd)
-        return f"~/{path.relative_to(self.home)}" if path.is_relative_to(self.home) else str(path)
 
 
 @dataclass(frozen=True, slots=True)

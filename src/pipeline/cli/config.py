@@ -7,7 +7,8 @@ import click
 
 from pipeline.app.setting_table import BY_NAME, DECLARATIONS
 from pipeline.app.settings import Setting, SettingLevel, SettingOrigin
-from pipeline.cli.options import as_json_option, current_settings, settings_files
+from pipeline.cli.location import settings_paths
+from pipeline.cli.options import as_json_option, current_settings
 from pipeline.cli.output import print_json, terminal_width
 from pipeline.cli.terminal import Style
 from pipeline.language.model import write_duration
@@ -40,7 +41,7 @@ def command(backend: str | None, *, as_json: bool) -> None:
     for name, value, origin in align_columns(rows, frozenset()):
         click.echo(f"{style.name(name)}  {value}  {style.quiet(origin.rstrip())}")
     click.echo()
-    files = settings_files()
+    files = settings_paths()
     for title, path in (("user", files.user), ("project", files.project)):
         missing = "" if path.exists() else " (not found)"
         display_path = truncate(sanitize_line(files.display(path)), terminal_width() - 22)

@@ -20,8 +20,8 @@ from pipeline.app.init import (
     workflow_files,
     write_proposed,
 )
-from pipeline.cli.location import catalog, project
-from pipeline.cli.options import settings_files, settings_or_defaults
+from pipeline.cli.location import catalog, project, settings_paths
+from pipeline.cli.options import settings_or_defaults
 from pipeline.cli.terminal import Style
 from pipeline.errors import AwfError
 from pipeline.text import did_you_mean, sanitize
@@ -75,7 +75,7 @@ def command(workflow: str | None, *, github: bool, yes: bool, dry_run: bool) -> 
     if len(existing) < len(proposed) and not (yes or has_terminal or dry_run):
         raise AwfError("there is no terminal to ask on", help="add --yes to write these files, or --dry-run")
     if scan.tools and CONFIG in written:
-        files = settings_files()
+        files = settings_paths()
         trust = sanitize(f'trust {{ project "{root.resolve()}" }}')
         click.echo(f"To let awf run these tools, add {trust} to {sanitize(files.display(files.user))}.")
     click.echo(f"\n{style.name('Next')}")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pipeline
+from pipeline.app.setting_paths import SettingsPaths
 from pipeline.errors import AwfError
 from pipeline.files import repository_root
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from pipeline.app.catalog import Catalog
 
 STORE = ".awf"
-SETTINGS = "config.kdl"
 
 
 def project() -> Path:
@@ -37,14 +37,11 @@ def nearest_store() -> Path:
     return Path(STORE)
 
 
-def settings_paths() -> tuple[Path, Path]:
-    """Return the settings file of this user and that of the project around this directory.
-
-    A relative XDG_CONFIG_HOME is ignored, as its standard says.
-    """
-    given = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    base = given if given.is_absolute() else home() / ".config"
-    return base / "awf" / SETTINGS, Path(os.path.normpath(Path.cwd() / nearest_store() / SETTINGS))
+def settings_paths() -> SettingsPaths:
+    """Return the settings files of this user and of the project around this directory."""
+    cwd = Path.cwd()
+    store = Path(os.path.normpath(cwd / nearest_store()))
+    return SettingsPaths.of(store.parent, home(), os.environ, cwd)
 
 
 def default_store() -> Path:

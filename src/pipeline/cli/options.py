@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pipeline.cli.location import default_store, home, project, settings_paths
+from pipeline.cli.location import default_store, project, settings_paths
 from pipeline.cli.terminal import Style
 from pipeline.errors import AwfError
 from pipeline.files import read_text
 from pipeline.text import sanitize
 
 if TYPE_CHECKING:
-    from pipeline.app.settings import LoadedSettings, Settings, SettingsPaths
+    from pipeline.app.setting_paths import SettingsPaths
+    from pipeline.app.settings import LoadedSettings, Settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -112,19 +113,11 @@ def split_command(command: str, option: str) -> tuple[str, ...]:
         raise AwfError(f'{option} "{command}": {error}', help="quote it as in a shell") from None
 
 
-def settings_files() -> "SettingsPaths":
-    """Return the settings files of this user and of the project around this directory."""
-    from pipeline.app.settings import SettingsPaths  # noqa: PLC0415 - takes 40 ms; help and options need no settings
-
-    user, project = settings_paths()
-    return SettingsPaths(user, project, home(), Path.cwd())
-
-
 def settings_or_defaults() -> "Settings":
     """Load the settings for a command that only reads; files with errors count as empty."""
-    from pipeline.app.settings import NOTHING_SET  # noqa: PLC0415 - as in `settings_files`
+    from pipeline.app.settings import NOTHING_SET  # noqa: PLC0415 - takes 40 ms; help and options need no settings
 
-    loaded = _load_settings(settings_files())
+    loaded = _load_settings(settings_paths())
     return loaded.settings if not loaded.problems else NOTHING_SET
 
 
@@ -132,7 +125,7 @@ def current_settings() -> "Settings":
     """Load the settings; print every error in their files and raise AwfError if there are any."""
     from pipeline.cli.diagnostics import format_diagnostic  # noqa: PLC0415 - brings the checks of workflows
 
-    loaded = _load_settings(settings_files())
+    loaded = _load_settings(settings_paths())
     if not loaded.problems:
         return loaded.settings
     style = Style.of(sys.stderr)
@@ -144,7 +137,7 @@ def current_settings() -> "Settings":
 
 @cache  # once per command, which may ask for its settings several times
 def _load_settings(paths: "SettingsPaths") -> "LoadedSettings":
-    from pipeline.app.settings import load_settings  # noqa: PLC0415 - as in `settings_files`
+    from pipeline.app.settings import load_settings  # noqa: PLC0415 - as above
 
     loaded = load_settings(paths)
     if loaded.ignored:

@@ -40,6 +40,7 @@ from pipeline.engine.records import RunCreated
 from pipeline.engine.state import RunStatus
 from pipeline.errors import AwfError, ExitCode
 from pipeline.findings.review_options import is_review_command
+from pipeline.handlers.questions import Responder
 from pipeline.journal import check_run_id, new_run_id
 from pipeline.language.inputs import resolve_inputs
 from pipeline.language.model import Workflow
@@ -154,7 +155,8 @@ def prepare_run(
         problems = [*goal_problems(workflow, entry, readable, goal), *wrong]
         if inputs:
             options["inputs"] = {name: value for name, value in values.items() if name in inputs}
-    if (max_cost := current_settings().limits.max_cost_usd) is not None:
+    max_cost = current_settings().limits.max_cost_usd
+    if max_cost is not None:
         options["max_cost_usd"] = max_cost
     if readable and not where.on:  # on a cluster, the workers have the files and the agents
         problems += _local_problems(readable, options, where.store, ask=ask)
@@ -196,11 +198,10 @@ def _note_unknown_stages(options: dict[str, Any], workflow: Workflow) -> None:
     """Note replies and answers for stages that do not exist: a typo could make a review pass that should fail."""
     named = {"script": json.loads(options.get("script", "{}")), "answers": options.get("answers", {})}
     for option, stages in named.items():
-        for name in stages:
-            if name not in workflow.by_id:
-                hint = did_you_mean(name, workflow.by_id) or "ignored"
-                note = f'--{option} names the stage "{name}", which is not in the workflow; {hint}'
-                click.echo(f"note: {sanitize(note)}", err=True)
+        for name in [name for name in stages if name not in workflow.by_id]:
+            hint = did_you_mean(name, workflow.by_id) or "ignored"
+            note = f'--{option} names the stage "{name}", which is not in the workflow; {hint}'
+            click.echo(f"note: {sanitize(note)}", err=True)
 
 
 @click.command("resume")
@@ -270,29 +271,7 @@ def execute_run(action: Action, where: StoreLocation, watch: WatchOptions) -> in
     """Start or resume a run, show it until it stops, and return the exit code."""
     try:
         with where.open() as store, ExitStack() as stack:
-            listeners: tuple[Listener, ...] = ()
-            if watch.log:
-                from pipeline.observe.log import event_log  # noqa: PLC0415 - structlog takes 0.1 s, and few runs need it
-
-                listeners = (stack.enter_context(event_log(watch.log)),)
-            runtime = Runtime(
-                where.store.resolve(),  # agents and tools run in another directory
-                dict(os.environ),
-                (print_event, *listeners) if watch.events else listeners,
-                settings=current_settings(),
-                mailbox=store.mailbox,
-                wait_for_answer=watch.stay,
-                wait_for_quota=watch.stay or (sys.stdin.isatty() and sys.stderr.isatty()),
-                detach=watch.detach,
-            )
-            if not watch.as_json and not watch.detach:
-                terminal = sys.stderr  # while the view is drawn, another stream has that name
-                view = stack.enter_context(open_view(terminal))
-                runtime = replace(runtime, listeners=(view.listen, *listeners))
-                if sys.stdin.isatty():
-                    person = TerminalResponder(user_name(), terminal, view.hide, view.show)
-                    runtime = replace(runtime, responders=(person,))
-            result = action(store, runtime)
+            result = action(store, _watching_runtime(store, where, watch, stack))
             first = next(store.journal.entries(result.run_id)).record
             if isinstance(first, RunCreated) and is_review_command(first.options) and not watch.detach:
                 from pipeline.cli.review_result import show_review  # noqa: PLC0415 - other runs do without the ledger
@@ -303,14 +282,44 @@ def execute_run(action: Action, where: StoreLocation, watch: WatchOptions) -> in
         click.echo(f"\n{stopped.message}; cancel it with: awf cancel {stopped.run_id}{where.end}", err=True)
         return ExitCode.CANCELLED
     with best_effort_output():
-        if watch.as_json:
-            click.echo(json.dumps({"run_id": result.run_id} if watch.detach else result.as_event()))
+        if watch.detach and watch.as_json:
+            click.echo(json.dumps({"run_id": result.run_id}))
         elif watch.detach:
             click.echo(f"run {result.run_id} is with the workers\nsee: awf status {result.run_id}{where.end}")
+        elif watch.as_json:
+            click.echo(json.dumps(result.as_event()))
         else:
             show_triage(result)
             click.echo(format_result(result, where))
     return ExitCode.SUCCESS if watch.detach else result.exit_code
+
+
+def _watching_runtime(store: RunStore, where: StoreLocation, watch: WatchOptions, stack: ExitStack) -> Runtime:
+    """Return what a run needs of this process; what shows the run is closed with the stack."""
+    listeners, responders = list[Listener](), list[Responder]()
+    if not watch.as_json and not watch.detach:
+        terminal = sys.stderr  # while the view is drawn, another stream has that name
+        view = stack.enter_context(open_view(terminal))
+        listeners.append(view.listen)
+        if sys.stdin.isatty():
+            responders.append(TerminalResponder(user_name(), terminal, view.hide, view.show))
+    elif watch.events:
+        listeners.append(print_event)
+    if watch.log:
+        from pipeline.observe.log import event_log  # noqa: PLC0415 - structlog takes 0.1 s, and few runs need it
+
+        listeners.append(stack.enter_context(event_log(watch.log)))
+    return Runtime(
+        where.store.resolve(),  # agents and tools run in another directory
+        dict(os.environ),
+        tuple(listeners),
+        tuple(responders),
+        settings=current_settings(),
+        mailbox=store.mailbox,
+        wait_for_answer=watch.stay,
+        wait_for_quota=watch.stay or (sys.stdin.isatty() and sys.stderr.isatty()),
+        detach=watch.detach,
+    )
 
 
 def show_triage(result: RunResult) -> None:

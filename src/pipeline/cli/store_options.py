@@ -113,7 +113,7 @@ def find_cluster(
     source = click.get_current_context().get_parameter_source
     if source(named) is ParameterSource.COMMANDLINE and source("on") is not ParameterSource.COMMANDLINE:
         return None
-    if not on and not any(map(os.path.lexists, settings_paths())):
+    if not on and not settings_paths().exist:
         return None  # without the 40 ms that importing the settings takes
     settings = settings_or_defaults()
     cluster = on or settings.on

@@ -186,7 +186,7 @@ class LlmHandler:
             prompt=prompt,
             cwd=job.directory,
             artifacts=job.artifacts,
-            passing=_NOTHING_FOUND if is_structured_review(stage) else _PASSED if is_review(stage) else "",
+            passing=_passing_answer(stage),
             model=choice.model,
             provider=choice.provider,
             reasoning_effort=choice.reasoning_effort,
@@ -211,6 +211,13 @@ class LlmHandler:
         texts = [result.text for result in results]
         problem = next(filter(None, map(length_problem, texts)), "")
         return Assessment(problem=problem) if problem else self._read_answer(job, texts)
+
+
+def _passing_answer(stage: LlmStage) -> str:
+    """Return the answer of a script without an entry for a stage."""
+    if is_structured_review(stage):
+        return _NOTHING_FOUND
+    return _PASSED if is_review(stage) else ""
 
 
 class _Again(Enum):

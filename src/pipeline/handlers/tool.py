@@ -94,8 +94,9 @@ class ToolHandler:
 def tool_outcome(job: Job, result: ProcessResult) -> Outcome:
     """What the end of a command means."""
     kind, reason = describe_failure(result)
-    failure = None
+    status, failure = Status.SUCCESS, None
     if kind:
+        status = Status.ERROR if kind is FailureClass.SPAWN_ERROR else Status.FAIL
         failure = Failure(
             kind=kind,
             digest=reason,
@@ -105,7 +106,7 @@ def tool_outcome(job: Job, result: ProcessResult) -> Outcome:
         )
     response = "\n".join(tail for tail in (result.stdout_tail, result.stderr_tail) if tail)
     return Outcome(
-        status=Status.SUCCESS if not kind else Status.ERROR if kind is FailureClass.SPAWN_ERROR else Status.FAIL,
+        status=status,
         source=StatusSource.EXIT_CODE,
         reason=reason,
         response=response,

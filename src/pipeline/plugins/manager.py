@@ -22,10 +22,6 @@ from pipeline.plugins import ENTRY_POINTS, hooks
 from pipeline.redaction import PATTERNS_ONLY, Redactor
 
 
-class PluginError(AwfError):
-    """A plugin breaks the contract."""
-
-
 class PluginManager:
     """The plugins of a program and the listeners of a run.
 
@@ -44,13 +40,13 @@ class PluginManager:
         self._seq = 0
 
     def register(self, plugin: object, name: str) -> None:
-        """Add a plugin, or raise PluginError that says which of its hooks is wrong."""
+        """Add a plugin, or raise AwfError that says which of its hooks is wrong."""
         try:
             self._plugins.register(plugin, name)
             self._plugins.check_pending()  # raises for a hook that does not exist
         except (pluggy.PluginValidationError, ValueError) as error:
             help = "the hooks are those of docs/plugins.md; each may take only its own arguments, by name"
-            raise PluginError(f'plugin "{name}" cannot be used: {" ".join(str(error).split())}', help=help) from None
+            raise AwfError(f'plugin "{name}" cannot be used: {" ".join(str(error).split())}', help=help) from None
 
     def load_installed(self) -> None:
         """Register the plugins of installed packages."""
@@ -59,7 +55,7 @@ class PluginManager:
                 plugin: object = entry.load()
             except (Exception, SystemExit) as error:  # a package may raise anything while it is imported
                 message = f'plugin "{entry.name}" ({entry.value}) cannot be loaded: {type(error).__name__}: {error}'
-                raise PluginError(message, help="fix or remove the plugin") from error
+                raise AwfError(message, help="fix or remove the plugin") from error
             self.register(plugin, entry.name)
 
     def first(self, hook: str, **given: Any) -> Any:

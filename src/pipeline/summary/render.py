@@ -16,7 +16,7 @@ from pipeline.summary.parts import prose, quoted, section
 from pipeline.summary.report_index import StageReports
 from pipeline.summary.reports import findings_section
 from pipeline.text import fence, listing, plural, prompt_line, prompt_path, sanitize_prompt, value_text
-from pipeline.text.budget import Part, fit
+from pipeline.text.budget import Part, fit, fit_whole
 
 SMALLEST_BUDGET = 1000
 _FINDINGS_SHARE = 0.6
@@ -242,7 +242,7 @@ def _fit_diff(patch: str, room: int) -> tuple[str, list[str]]:
     if len(patch) <= room:
         return patch, []
     by_file = [text for text in re.split(r"^(?=diff --git )", patch, flags=re.MULTILINE) if text]
-    shown = fit([Part(text, priority=place) for place, text in enumerate(by_file)], room)
+    shown = fit_whole(by_file, room)
     missing = [text for text, seen in zip(by_file, shown, strict=True) if not seen]
     names = [text.partition("\n")[0].rpartition(" b/")[2] for text in missing]
     if not any(shown):

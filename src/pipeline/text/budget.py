@@ -72,6 +72,11 @@ def fit(parts: Sequence[Part], room: int, gap: int = 0) -> list[str]:
     return shown
 
 
+def fit_whole(texts: Sequence[str], room: int, gap: int = 0) -> list[str]:
+    """Return the texts that fit, tried one by one; those that do not fit are empty."""
+    return fit([Part(text, priority=place) for place, text in enumerate(texts)], room, gap)
+
+
 def fair_shares(needs: Sequence[int], room: int) -> list[int]:
     """Split a room: nobody gets more than needed, and nobody less because another needs more.
 

@@ -65,7 +65,7 @@ def sanitize_block(text: str) -> str:
 
 def sanitize(text: str) -> str:
     """Do the same for a line in which each character stays in its column, such as a path or a line of a source."""
-    return "".join(" " if c in "\t\n" else REPLACEMENT if is_control(c) else c for c in text)
+    return "".join(REPLACEMENT if is_control(c) else c for c in text.replace("\t", " ").replace("\n", " "))
 
 
 def one_line(text: str, width: int = 300) -> str:

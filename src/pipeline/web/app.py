@@ -110,7 +110,9 @@ class Server(uvicorn.Server):
     ) -> None:
         self.listener = _listen(host, port)
         number, token, name = self.listener.getsockname()[1], secrets.token_urlsafe(32), socket.gethostname()
-        shown = name if host in ANY_HOST else f"[{host}]" if ":" in host else host
+        shown = f"[{host}]" if ":" in host else host
+        if host in ANY_HOST:
+            shown = name
         self.address = f"http://{shown}:{number}/?token={token}"
         policy = AccessPolicy(token, host, number, read_only, (name.lower(),))
         self._app = create_app(stores, policy, user, os.environ)

@@ -58,21 +58,23 @@ class StoreWatch:
     def _new_records(self, store: RunStore) -> Iterator[Message]:
         if not self._heads.changed() and self._seen is not None:
             return
-        before, self._seen = self._seen, self._reader.heads()
+        first, before, self._seen = self._seen is None, self._seen or {}, self._reader.heads()
         replaced, self._generation = self._generation != self._reader.generation, self._reader.generation
-        added = {name: range((before or {}).get(name, 0) + 1, head + 1) for name, head in self._seen.items()}
-        for run_id, positions in added.items():
-            if positions and run_id != LEDGER and (driven := store.driven_status(run_id)) is not False:
+        added = {name: range(before.get(name, 0) + 1, head + 1) for name, head in self._seen.items()}
+        added = {name: positions for name, positions in added.items() if positions}
+        for run_id in [name for name in added if name != LEDGER]:
+            driven = store.driven_status(run_id)
+            if driven is not False:
                 self._driven[run_id] = driven
-        if before is None:
+        if first:
             return
         if replaced or sum(map(len, added.values())) > MAX_MESSAGES:
             yield _RELOAD
             return
         for name, positions in added.items():
-            if name == LEDGER and positions:
+            if name == LEDGER:
                 yield {"what": "ledger", "topics": ["findings", "runs"]}
-            elif name != LEDGER:
+            else:
                 yield from (_run_message(name, what="record", position=position) for position in positions)
 
     def _new_drivers(self, store: RunStore) -> Iterator[Message]:

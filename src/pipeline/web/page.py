@@ -26,7 +26,8 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from pipeline import text
 from pipeline.app.findings.ledger import Repository
 from pipeline.app.overview import error_kind
-from pipeline.app.settings import SettingsPaths, load_settings
+from pipeline.app.setting_paths import SettingsPaths
+from pipeline.app.settings import load_settings
 from pipeline.app.store import RunStore, open_local_store
 from pipeline.engine.ports import UnknownRun
 from pipeline.errors import AwfError

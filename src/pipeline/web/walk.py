@@ -24,7 +24,8 @@ from starlette.routing import Route as Page
 from pipeline.app.findings.ledger import open_ledger
 from pipeline.app.findings.queries import ALL_STATES, FindingFilter
 from pipeline.app.findings.validation import open_validator
-from pipeline.app.settings import SettingsPaths, load_settings
+from pipeline.app.setting_paths import SettingsPaths
+from pipeline.app.settings import load_settings
 from pipeline.app.store import AlreadyAnswered
 from pipeline.app.wiring import Runtime
 from pipeline.errors import AwfError

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
+from pipeline.app.setting_paths import SettingsPaths
 from pipeline.app.setting_table import BLOCK_NAMES, DECLARATIONS, Declaration, declaration_of
 from pipeline.app.settings import (
     NOTHING_SET,
@@ -18,7 +19,6 @@ from pipeline.app.settings import (
     SettingLevel,
     SettingOrigin,
     Settings,
-    SettingsPaths,
     load_settings,
     read_settings,
 )

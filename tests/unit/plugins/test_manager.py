@@ -15,6 +15,7 @@ from pipeline.engine.context import EMPTY
 from pipeline.engine.ports import PluginFailed, merge_briefings
 from pipeline.engine.records import RunCreated
 from pipeline.engine.state import begin
+from pipeline.errors import AwfError
 from pipeline.plugins import (
     Assessment,
     Briefing,
@@ -32,7 +33,7 @@ from pipeline.plugins import (
     hookimpl,
     hooks,
 )
-from pipeline.plugins.manager import PluginError, PluginManager
+from pipeline.plugins.manager import PluginManager
 
 SOURCE = 'workflow "W" {\nversion 2\nstart "a"\nstage "a" kind="tool" command="x"\nstage "end" kind="exit"\n}\n'
 STATE = begin(RunCreated(at=0.0, run_id="r", file="w", source=SOURCE, cwd="/", version="0"))
@@ -209,7 +210,7 @@ def test_an_expression_function_that_raises_is_an_error_that_names_its_plugin() 
 )
 def test_registration_says_what_is_wrong_with_a_plugin(wrong: object, named: str) -> None:
     """By the name of the plugin and of the hook or argument."""
-    with pytest.raises(PluginError, match=rf'plugin "plugin-1" .*{named}') as refused:
+    with pytest.raises(AwfError, match=rf'plugin "plugin-1" .*{named}') as refused:
         manager(wrong)
     assert refused.value.help
 

@@ -201,7 +201,9 @@ def path_line(steps: Sequence[PathStep]) -> str:
     while names:
         period, times = _find_cycle(names)
         words = " → ".join(names[:period])
-        parts.append(words if times == 1 else f"({words}) × {times}" if period > 1 else f"{words} × {times}")
+        if times > 1:
+            words = f"({words}) × {times}" if period > 1 else f"{words} × {times}"
+        parts.append(words)
         names = names[period * times :]
     return " → ".join(parts)
 

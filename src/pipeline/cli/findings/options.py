@@ -111,7 +111,7 @@ class FindingsSource:
     @cached_property
     def repository(self) -> Repository:
         """The given repository, or the one around the current directory."""
-        set_up = any(map(os.path.lexists, settings_paths()))  # without a file, the settings need not be imported
+        set_up = settings_paths().exist  # without a file, the settings need not be imported
         trusted = settings_or_defaults().record_writers if set_up else ()
         return find_repository(self.repo, Path.cwd(), os.environ, trusted)
 

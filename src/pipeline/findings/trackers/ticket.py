@@ -6,7 +6,7 @@ the first line of the text and shown at its end, so that a ticket is found again
 
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -15,6 +15,7 @@ from pipeline.findings.lines import Line
 from pipeline.findings.model import Evidence, Finding, FindingState
 from pipeline.findings.scales import confidence_to_word
 from pipeline.text import sanitize_block, sanitize_line, truncate_length
+from pipeline.text.budget import fit_whole
 
 MAX_TITLE = 200  # characters
 _MAX_PROSE = 9_000  # characters of one text
@@ -141,14 +142,14 @@ def fenced(text: str, *, wrap: bool = True) -> str:
         lines = (_WRAPPER.fill(line) if len(line) > _WIDTH else line for line in shown.split("\n"))
         shown = "\n".join(lines)
     longest = {sign: max(map(len, re.findall(f"{sign}+", shown)), default=0) for sign in "`~"}
-    sign = min(longest, key=lambda one: longest[one])
+    sign = min(longest, key=lambda one: longest[one])  # the shorter fence: trackers limit the length of a ticket
     fence = sign * max(3, longest[sign] + 1)
     return f"{fence}text\n{shown}\n{fence}"
 
 
 def _body(line: Line, finding: Finding, others: list[str]) -> str:
-    quotes = list(_within(filter(None, map(_quote, finding.evidence)), _MAX_QUOTES))
-    also = list(_within((fenced(truncate_length(text, _MAX_QUOTE)) for text in others), _MAX_OTHERS))
+    quotes = list(filter(None, fit_whole([_quote(one) for one in finding.evidence], _MAX_QUOTES)))
+    also = list(filter(None, fit_whole([fenced(truncate_length(text, _MAX_QUOTE)) for text in others], _MAX_OTHERS)))
     sections = [
         f"<!-- awf:{line.id} -->",
         "## Why it matters",
@@ -162,14 +163,6 @@ def _body(line: Line, finding: Finding, others: list[str]) -> str:
         f"Full text, without limits: `awf findings show {line.id}`",
     ]
     return "\n\n".join(sections) + "\n"
-
-
-def _within(texts: Iterable[str], room: int) -> Iterator[str]:
-    """Yield the texts that fit."""
-    for text in texts:
-        if len(text) <= room:
-            room -= len(text)
-            yield text
 
 
 def _quote(evidence: Evidence) -> str:
