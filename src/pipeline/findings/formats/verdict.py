@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from math import inf
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -141,6 +142,7 @@ ITEM = (
     Field("status", Literal["open", "fixed", "verified", "reopened", "wont_fix"], lambda one: one.status),
     Field("x_finding", str, lambda one: str(one.finding.id), Need.IF_ANY),
     Field("x_line", str, lambda one: _line_id(one.finding), Need.IF_ANY),
+    Field("x_history", int, lambda one: len(one.finding.history), Need.IF_ANY),
     Field("x_system_breaking", bool, lambda one: one.breaks_system, Need.IF_ANY),
     Field("x_fix_absent", bool, lambda one: not one.finding.fix or None, Need.IF_ANY),
     Field("x_shadowed", list[dict[str, Any]], lambda one: [_item(other) for other in one.others] or None, Need.IF_ANY),
@@ -296,11 +298,34 @@ def _first_of(listed: Sequence[_Listed]) -> _Listed:
     return replace(first, others=tuple(others))
 
 
+def is_earlier(found: Mapping[str, Any], now: Mapping[str, Any], ledger: Ledger) -> bool:
+    """Return whether a verdict file shows an earlier moment than `now`, as after a kill. Then nobody edited it.
+
+    It is of an earlier pass, or more was said of a finding since: `x_history` counts what had been said when it was
+    written.
+    """
+    moment = found["reviewId"], found["timestamp"]
+    if moment != (now["reviewId"], now["timestamp"]):
+        return moment in ((passed.review, passed.started_at) for passed in ledger.passes.values())
+    said = {item["x_finding"]: item["x_history"] for item in items_of(now)}
+    return any(_count(item) < said.get(str(item.get("x_finding")), 0) for item in items_of(found))
+
+
+def _count(item: Mapping[str, Any]) -> float:
+    """Return how much had been said of a finding when its item was written; without a number, it is up to date."""
+    count = item.get("x_history")
+    return count if isinstance(count, int) else inf
+
+
 def read_verdict_edits(
     edited: Mapping[str, Any], written: Mapping[str, Any], ledger: Ledger, where: str, *, at: str, by: str
 ) -> ViewEdits:
-    """Return what `by` says in a verdict file by the statuses that differ from those that awf wrote into it."""
-    known = {item["x_finding"]: item for item in items_of(written) if item["x_finding"] in ledger.findings}
+    """Return what `by` says in a verdict file by the statuses that differ from those that awf would write into it.
+
+    In a file that shows an earlier moment, the statuses of findings about which more was said since do not count, and
+    what else differs is no edit.
+    """
+    known = {item["x_finding"]: item for item in items_of(written)}
     by_position = {item["id"]: item for item in reversed(known.values())}
     changed = [key for key in {**written, **edited} if not _same(edited, written, key)]
     events, refused, seen = [], [], set[str]()
@@ -311,11 +336,15 @@ def read_verdict_edits(
             continue
         seen.add(before["x_finding"])
         changed += [key for key in {**before, **item} if key != NOTE and not _same(item, before, key)]
+        if _count(item) < before["x_history"]:
+            continue
         said = _say(item, before, ledger.findings[FindingId(before["x_finding"])], at, by)
         if isinstance(said, str):
             refused.append(said)
         elif said is not None:
             events.append(said)
+    if is_earlier(edited, written, ledger):
+        return ViewEdits(tuple(events))
     if seen != set(known):
         changed.append("findings")
     return ViewEdits(tuple(events), put_back(where, changed, refused))
