@@ -112,7 +112,10 @@ def match(known: Sequence[Finding], drafts: Sequence[Draft], maps: Mapping[str, 
     after = [_of_draft(index, drafts[at]) for index, at in enumerate(new)]
     before = list(_of_known(old, after, maps))
     taken = set[int](), set[int]()
-    pairs = [*_assign(_named(before, after), taken), *_assign(_scored(before, after), taken)]
+    pairs = [*_assign(_named(before, after), taken)]
+    before = [one for one in before if one.index not in taken[0]]
+    after = [one for one in after if one.index not in taken[1]]
+    pairs += _assign(_scored(before, after), taken)
     found = [Match(new[pair.draft], old[pair.known].id, pair.strength) for pair in pairs]
     return sorted(found, key=lambda one: one.draft)
 
