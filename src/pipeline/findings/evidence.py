@@ -24,7 +24,7 @@ _PATHS_KEPT = 65_536
 _MAX_DISTANCE = 30  # lines between a quotation and where it is said to be
 _MAX_LINE = 4096  # characters of a line that are searched
 _MAX_CITED = 400  # lines of a cited range that are searched
-_MIN_TELLING = 6  # characters: a shorter quotation is found anywhere and moves no finding
+_MIN_TELLING = 6  # characters: a shorter quotation is found anywhere
 
 Span = tuple[int, int]  # first and last line, counted from 1
 _Place = TypeVar("_Place", bound=Location)
@@ -113,31 +113,20 @@ def _check_quotation(item: Evidence, location: Location, files: "RepositoryFiles
     path = item.path or location.path
     text, quotation = files.text(path), search_text(item.quote)
     own = _valid_span(item, files, path)
-    cited = own
-    if own is None and path == location.path:
-        cited = _span(location)
+    cited = own or (_span(location) if path == location.path else None)
     as_cited = QuoteCheck(_with_lines(item, own), QuoteResult.NOT_LOOKED_FOR, cited)
     if text is None or not quotation:
         return as_cited
-    span = own
-    if cited is None:
-        hit = text.find_anywhere(quotation)
-        found = hit is not None
-        if hit and hit[1]:
-            span = hit[0]
-    else:
-        near = text.find_near(quotation, cited)
-        found = near is not None
-        if near:
-            span = _cited_lines(near, cited, text.length)
-        if len(quotation) < _MIN_TELLING and (not near or span != cited):
-            return as_cited
-    if found:
-        item = item if item.path else replace(item, path=path)
-        return QuoteCheck(_with_lines(item, span), QuoteResult.FOUND, cited)
-    if item.path:
-        return replace(as_cited, result=QuoteResult.NOT_FOUND)
-    return as_cited  # words that name no file need not be in one
+    near = text.find_near(quotation, cited) if cited else None
+    anywhere = None if cited else text.find_anywhere(quotation)
+    if near is None and anywhere is None:  # words that name no file need not be in one
+        return replace(as_cited, result=QuoteResult.NOT_FOUND) if item.path else as_cited
+    span = None
+    if near and cited:
+        span = _cited_lines(near, cited, text.length)
+    elif anywhere and anywhere[1]:
+        span = anywhere[0]
+    return QuoteCheck(_with_lines(replace(item, path=path), span), QuoteResult.FOUND, cited)
 
 
 def _cited_lines(found: Span, cited: Span, length: int) -> Span:
@@ -272,13 +261,13 @@ class SearchableText:
 
 
 def search_text(quote: str) -> str:
-    """A quotation without spacing and the marks of a diff, to search for; empty if it has no word."""
+    """A quotation without spacing and the marks of a diff, to search for; empty if it is too short to tell anything."""
     text = quote[:QUOTE]
     lines = [line for line in text.split("\n") if line.strip()]
     if lines and all(line.startswith("+") and not line.startswith("++") for line in lines):
         text = "\n".join(line[1:] for line in lines)
     compact = " ".join(text.split())
-    return compact if any(letter.isalnum() for letter in compact) else ""
+    return compact if len(compact) >= _MIN_TELLING and any(map(str.isalnum, compact)) else ""
 
 
 def _distance(span: Span, cited: Span) -> int:

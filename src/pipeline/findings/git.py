@@ -119,7 +119,7 @@ def run_git(
 
 def in_repository(directory: Path) -> bool:
     """Whether a directory is in a repository or a worktree. Starts no process: every review of a run asks."""
-    return any(files.is_top(place) for place in (directory, *directory.parents))
+    return files.repository_root(directory) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,10 +373,8 @@ def pathspecs(paths: Sequence[str] = ()) -> tuple[str, ...]:
 
 def main_checkout(start: Path) -> Path:
     """The main checkout of the repository around a directory, else the directory itself. Starts no process."""
-    top = next((place for place in (start, *start.parents) if files.is_top(place)), None)
-    if top is None:
-        return start
-    return _worktree_origin(top) or top
+    top = files.repository_root(start)
+    return start if top is None else _worktree_origin(top) or top
 
 
 def _worktree_origin(worktree: Path) -> Path | None:

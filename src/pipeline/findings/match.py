@@ -28,7 +28,7 @@ from pipeline.findings.fingerprints import (
     norm_quote,
     symbol_of,
 )
-from pipeline.findings.linemap import LineMap, similarity
+from pipeline.findings.linemap import LineMap
 from pipeline.findings.model import Category, Draft, Finding, FindingId, Location
 from pipeline.findings.scales import default_category
 
@@ -167,10 +167,6 @@ def _keys(one: MatchFeatures) -> Iterator[Hashable]:
     if one.text:
         yield one.path, one.text
     yield from ((one.path, quote) for quote in one.quotes)
-    if one.symbol:
-        yield one.path, "symbol", one.symbol
-    if one.loose:
-        yield one.loose
 
 
 def _compare(one: MatchFeatures, draft: MatchFeatures) -> _Pair | None:
@@ -243,7 +239,7 @@ def _traced_place(one: MatchFeatures, draft: MatchFeatures) -> tuple[float, Stre
     away = abs(one.line - draft.line)
     if one.traced is None or away > REACH or not one.line or not draft.line:
         return _NOWHERE
-    alike = 1.0 if one.traced == 1 else max(one.traced, _overlap(one, draft), similarity(one.text, draft.text))
+    alike = max(one.traced, _overlap(one, draft))
     return 1.0 - 0.5 * (1 - alike) ** 2 - 0.1 * away - _repeated(one, draft), Strength.MAPPED
 
 
