@@ -122,7 +122,12 @@ def match(known: Sequence[Finding], drafts: Sequence[Draft], maps: Mapping[str, 
 
 def _is_settled_elsewhere(one: MatchFeatures, draft: MatchFeatures) -> bool:
     """Return whether a settled finding's line is unchanged in its own place, and the draft is about another one."""
-    if one.active or one.traced != 1 or not one.line:
+    return not one.active and _is_elsewhere(one, draft)
+
+
+def _is_elsewhere(one: MatchFeatures, draft: MatchFeatures) -> bool:
+    """Return whether git says that a finding's line is unchanged, and not where the draft is."""
+    if one.traced != 1 or not one.line:
         return False
     return one.path != draft.path or abs(one.line - draft.line) > REACH
 
@@ -259,7 +264,7 @@ def _same_text(one: MatchFeatures, draft: MatchFeatures) -> tuple[float, Strengt
     around = _overlap(one, draft)
     if around < (0.25 if one.distinctive else 0.5):
         return _NOWHERE
-    if one.traced == 1 and abs(one.line - draft.line) > REACH:  # git says that this one is elsewhere
+    if _is_elsewhere(one, draft):
         return 0.4, Strength.CONTENT
     return 0.5 + 0.4 * around, Strength.CONTENT
 
