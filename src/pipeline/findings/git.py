@@ -268,33 +268,31 @@ def patch_of(directory: Path, environ: Mapping[str, str], old: str, new: str, wi
     """
     diff = (*_DIFF, "-U3", "--src-prefix=a/", "--dst-prefix=b/")
     specs = within or pathspecs()
-    texts = _texts_called_binary(directory, environ, old, new, specs)
-    others = run_git(
-        directory, environ, *diff, old, new, "--", *specs, *(f":(exclude,top,literal){name}" for name in texts)
-    )
-    if not texts:
-        return others.rstrip()
-    shown = run_git(directory, environ, *diff, "--text", old, new, "--", *(f":(top,literal){name}" for name in texts))
-    return f"{others}{shown}".rstrip()
+    texts, _ = _called_binary(directory, environ, old, new, specs)
+    left_out = (f":(exclude,top,literal){name}" for name in texts)
+    shown = run_git(directory, environ, *diff, old, new, "--", *specs, *left_out)
+    if texts:
+        named = (f":(top,literal){name}" for name in texts)
+        shown += run_git(directory, environ, *diff, "--text", old, new, "--", *named)
+    return shown.rstrip()
 
 
 def unshown_names(directory: Path, environ: Mapping[str, str], old: str, new: str, within: Sequence[str]) -> list[str]:
     """Return the changed files whose lines no diff shows: binary files, and submodules."""
-    listed = run_git(directory, environ, *_DIFF, "--raw", "--numstat", "--no-renames", "-z", old, new, "--", *within)
-    fields = listed.split("\0")
+    fields = run_git(directory, environ, *_DIFF, "--raw", "--no-renames", "-z", old, new, "--", *within).split("\0")
     modules = [path for meta, path in pairwise(fields) if meta.startswith(":") and _GITLINK in meta.split()[:2]]
-    binary = [field.removeprefix("-\t-\t") for field in fields if field.startswith("-\t-\t")]
-    looked_into, others = binary[:_MAX_BINARY], binary[_MAX_BINARY:]
-    return [*modules, *(name for name in looked_into if not _is_text(directory, environ, (new, old), name)), *others]
+    _, binary = _called_binary(directory, environ, old, new, within)
+    return [*modules, *binary]
 
 
-def _texts_called_binary(
+def _called_binary(
     directory: Path, environ: Mapping[str, str], old: str, new: str, specs: Sequence[str]
-) -> list[str]:
-    """Return the changed files that git treats as binary although they are text."""
+) -> tuple[list[str], list[str]]:
+    """Return the changed files that git treats as binary: those that are text, and those that are not."""
     listed = run_git(directory, environ, *_DIFF, "--numstat", "--no-renames", "-z", old, new, "--", *specs)
     binary = [line.removeprefix("-\t-\t") for line in listed.split("\0") if line.startswith("-\t-\t")]
-    return [name for name in binary[:_MAX_BINARY] if _is_text(directory, environ, (new, old), name)]
+    texts = [name for name in binary[:_MAX_BINARY] if _is_text(directory, environ, (new, old), name)]
+    return texts, [name for name in binary if name not in texts]
 
 
 def _is_text(directory: Path, environ: Mapping[str, str], trees: Sequence[str], name: str) -> bool:

@@ -22,7 +22,6 @@ from pipeline.findings.fingerprints import (
     NTH,
     OURS,
     TEXT,
-    VERDICT,
     WINDOW,
     content_words,
     norm_quote,
@@ -382,9 +381,7 @@ def _names(finding: Finding | Draft) -> Iterator[str]:
         yield finding.signature
     if isinstance(finding, Finding):
         yield finding.id
-        for alias in finding.aliases:
-            if alias != finding.fingerprints.get(VERDICT) and not _POSITION.search(alias):
-                yield alias
+        yield from (alias for alias in finding.aliases if not _POSITION.search(alias))
     yield from (value for name, value in finding.fingerprints.items() if value and name.startswith(_CARRIED))
 
 
