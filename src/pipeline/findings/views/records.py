@@ -92,7 +92,7 @@ class RecordDirectory:
             data = strict_json.dumps({**record, "id": path.stem})
             if not os.path.lexists(path):
                 yield from self._hand_over({path: data})
-            if self._copies.create(path, data, label):
+            if self._copies.create(path.name, data, label):
                 return
             second += 1
 

@@ -17,6 +17,8 @@ from pipeline import files
 from pipeline.errors import AwfError
 from pipeline.findings.formats.view_edits import summed_up
 
+PASSES = ".wystack/reviews"
+VERDICTS = ".code-review"
 _FOLDER = "views"
 _INDEX = "written.json"
 _FORMAT = 5
@@ -72,15 +74,18 @@ class Stamps:
     def _load(self) -> dict[str, Written]:
         """Return what earlier processes noted; nothing if that is damaged or about another repository."""
         try:
-            about, notes = json.loads(files.read_file(self._folder / _INDEX) or b"[0, {}]")
+            about, notes = json.loads(_read(self._folder / _INDEX) or b"[0, {}]")
             found = {name: Written((*stamp,), version) for name, (stamp, version) in notes.items()}
-        except (files.NotAFile, NotADirectoryError, ValueError, TypeError, AttributeError, RecursionError):
+        except (ValueError, TypeError, AttributeError, RecursionError):
             return {}
         return found if about == self._about else {}
 
 
 class Copies:
-    """The files of one repository that are written once, under the names of their copies: `LABEL=FOLDER=NAME`."""
+    """The files of one repository that are written once: records of passes, and archived verdicts.
+
+    A copy is named `LABEL=NAME`. The label of a record says of which pass it is; a verdict has none.
+    """
 
     def __init__(self, store: Path, root: Path) -> None:
         self._root = root
@@ -89,37 +94,36 @@ class Copies:
         self._edited: dict[Path, bytes] = {}  # what is to be put back
 
     def has(self, label: str) -> bool:
-        """Return whether a file was written under a label."""
+        """Return whether a record was written under a label."""
         return any(self._folder.glob(f"{label}=*"))
 
-    def create(self, path: Path, data: bytes, label: str = "") -> bool:
+    def create(self, name: str, data: bytes, label: str = "") -> bool:
         """Write a file, after its copy; return False, and do nothing, if it exists."""
+        path = self._path(label, name)
         if os.path.lexists(path):
             return False
         self._folder.mkdir(parents=True, exist_ok=True)
-        where = str(path.parent.relative_to(self._root)).replace("/", "+")
-        files.write_file(self._folder / f"{label}={where}={path.name}", data, sync=False)
+        files.write_file(self._folder / f"{label}={name}", data, sync=False)
         files.write_file(path, data, sync=False)
         return True
 
     def find_edited(self, prefix: str = "") -> tuple[str, ...]:
         """Find the files that are to be put back; return a sentence about each that was not just removed."""
         self._edited, sentences = {}, list[str]()
-        for copy in sorted(self._folder.glob(f"{prefix}*=*=*")):
-            label, where, name = copy.name.split("=")
-            path = self._root / where.replace("+", "/") / name
+        for copy in sorted(self._folder.glob(f"{prefix}*=*")):
+            label, name = copy.name.split("=", 1)
+            path = self._path(label, name)
             stamp = stamp_at(path)
             if (stamp and stamp == self._seen.get(path)) or not (stamp or label):  # an archived verdict may be removed
                 continue
-            data = files.read_file(copy)
-            if not data or has_content(path, data):  # a power cut leaves nothing of a copy
+            data = _read(copy)
+            if not data or _read(path) == data:  # a power cut leaves nothing of a copy
                 self._seen[path] = stamp
                 continue
             self._edited[path] = data
             if stamp:
-                sentences.append(
-                    f"{path.relative_to(self._root)} was put back: it is written once and cannot be edited"
-                )
+                shown = path.relative_to(self._root)
+                sentences.append(f"{shown} was put back: it is written once and cannot be edited")
         return summed_up(sentences, "directories of awf")
 
     def restore(self) -> None:
@@ -130,18 +134,21 @@ class Copies:
                 files.write_file(path, data, sync=False)
         self._edited = {}
 
+    def _path(self, label: str, name: str) -> Path:
+        return self._root / (PASSES if label else VERDICTS) / name
+
 
 def folder_of(store: Path, root: Path) -> Path:
     """Return where a store keeps what is about one repository: it may hold runs of several."""
     return store / _FOLDER / sha256(os.fsencode(root)).hexdigest()[:16]
 
 
-def has_content(path: Path, data: bytes) -> bool:
-    """Return whether a file has exactly this content."""
+def _read(path: Path) -> bytes | None:
+    """Return what is in a file; None if it cannot be read as one."""
     try:
-        return files.read_file(path, len(data)) == data
+        return files.read_file(path)
     except (files.NotAFile, NotADirectoryError):
-        return False
+        return None
 
 
 def stamp_of(status: os.stat_result) -> Stamp:

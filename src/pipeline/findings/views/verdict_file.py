@@ -26,9 +26,9 @@ from pipeline.findings.formats.view_edits import ViewEdits
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.reviews import review
 from pipeline.findings.verdicts import Verdict
-from pipeline.findings.views.stamps import Copies, Stamp, explain_errors, has_content, stamp_at, stamp_of
+from pipeline.findings.views.stamps import VERDICTS, Copies, Stamp, explain_errors, stamp_at, stamp_of
 
-DIRECTORY = ".code-review"
+DIRECTORY = VERDICTS
 LATEST = "review-latest.json"
 ABORT = "abort-reason.md"
 _LABEL = f"{DIRECTORY}/{LATEST}"
@@ -103,7 +103,7 @@ class VerdictFile:
         stamp = stamp_at(self.path)
         if ledger.last is None or (stamp != self._read and self._is_edited(ledger)):
             return []
-        if stamp and self._shown == ledger.length and self._reason_found() == self._reason:
+        if stamp and self._shown == ledger.length and self._content(ABORT) == self._reason:
             return []
         document = self._render(ledger)
         data, reason = strict_json.dumps(document), _abort_reason(document)
@@ -163,14 +163,14 @@ class VerdictFile:
 
     def _is_reason_edited(self) -> bool:
         """Return whether somebody wrote another reason for an ABORT. That of an earlier ABORT may still be there."""
-        found = self._reason_found()
+        found = self._content(ABORT)
         if self._reason is None or found in (b"", self._reason):
             return False
         return bool(self._reason) or not found.startswith(_ABORTED.encode())
 
-    def _reason_found(self) -> bytes:
-        """Return what the reason for an ABORT says; nothing if there is none."""
-        path = self._folder / ABORT
+    def _content(self, name: str) -> bytes:
+        """Return what a file says, or why it cannot; nothing if there is none."""
+        path = self._folder / name
         if not os.path.lexists(path):
             return b""
         try:
@@ -196,8 +196,8 @@ class VerdictFile:
         """Keep a verdict for good, under its own id unless another one has that name; then return a note."""
         name, number = _archive_name(latest), 1
         archived = name
-        while not self._copies.create(self._folder / archived, content):
-            if has_content(self._folder / archived, content):
+        while not self._copies.create(archived, content):
+            if self._content(archived) == content:
                 break
             number += 1
             archived = f"review-{latest['reviewId']}.{number}.json"
