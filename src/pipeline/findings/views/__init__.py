@@ -67,8 +67,11 @@ class Views:
         """
         if not self.exist:
             return ViewEdits()
-        copies = self._copies.find_edited("" if every else PASS)
-        records = self._records.read_edits(ledger, at, by) if self._records.loaded else ViewEdits()
+        records, copies = ViewEdits(), tuple[str, ...]()
+        if self._records.loaded:
+            records = self._records.read_edits(ledger, at, by)
+        if self._records.loaded or every:
+            copies = self._copies.find_edited("" if every else PASS)
         verdict = self._verdict.read_edits(ledger, at, by, records.events)
         return ViewEdits(records.events + verdict.events, records.problems + verdict.problems + copies)
 
