@@ -153,14 +153,12 @@ class TreeSnapshots:
         self._checkouts[directory] = read_checkout(directory, self._environ)
         return self._snapshot(directory, moment)
 
-    def tree(self, directory: Path, ref: str = "", moment: Hashable = None) -> str:
-        """Only the tree, kept by git under a ref if one is given; raises GitRefusedError when git cannot make it."""
+    def tree(self, directory: Path, moment: Hashable = None) -> str:
+        """Only the tree; raises GitRefusedError when git cannot make it."""
         located = self._checkouts.get(directory, CheckoutInfo()).root and moment not in self._taken
         taken = self._snapshot(directory, moment) if located else self.take(directory, moment)
         if taken.problem:
             raise GitRefusedError(taken.problem)
-        if ref and taken.tree:
-            run_git(directory, self._environ, "update-ref", ref, taken.tree)
         return taken.tree
 
     def checkout(self, directory: Path) -> CheckoutInfo:
@@ -356,11 +354,6 @@ def same_files(directory: Path, environ: Mapping[str, str], old: str, new: str) 
 def keep_tree(directory: Path, environ: Mapping[str, str], name: str, tree: str) -> None:
     """Have git keep a tree that no commit holds, so that what changed since can be told later."""
     query_git(directory, environ, "update-ref", f"refs/awf/trees/{name}", tree)
-
-
-def delete_ref(directory: Path, environ: Mapping[str, str], ref: str) -> None:
-    """Delete a ref, if it exists."""
-    query_git(directory, environ, "update-ref", "-d", ref)
 
 
 def pathspecs(paths: Sequence[str] = ()) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.findings.git import GitRefusedError, TreeSnapshots, delete_ref, is_tree, patch_of, stat_of
+from pipeline.findings.git import GitRefusedError, TreeSnapshots, is_tree, keep_tree, patch_of, stat_of
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
 
@@ -66,15 +66,13 @@ def test_nested_repositories_and_those_without_a_commit_have_trees(root: Path) -
     assert names(root / "inner", TreeSnapshots(ENVIRON).tree(root / "inner")) == ["b.txt"]
 
 
-def test_a_tree_with_a_ref_survives_garbage_collection(root: Path) -> None:
-    """Without the ref git may delete it."""
+def test_a_tree_that_is_kept_survives_garbage_collection(root: Path) -> None:
+    """Otherwise git may delete it."""
     (root / "a.txt").write_text("two\n")
-    tree = TreeSnapshots(ENVIRON, root / ".awf").tree(root, "refs/awf/reviewed/r/rev")
+    tree = TreeSnapshots(ENVIRON, root / ".awf").tree(root)
+    keep_tree(root, ENVIRON, "REV-1-abc", tree)
     git(root, "gc", "-q", "--prune=now")
     assert git(root, "cat-file", "-t", tree) == "tree\n"
-    delete_ref(root, ENVIRON, "refs/awf/reviewed/r/rev")
-    assert git(root, "for-each-ref", "refs/awf") == ""
-    delete_ref(root, ENVIRON, "refs/awf/reviewed/r/rev")
 
 
 def test_outside_a_repository_there_is_no_tree(tmp_path: Path) -> None:
