@@ -113,7 +113,7 @@ def read_pages(root: Path, commit: str, paths: Sequence[str]) -> dict[str, Sourc
 def line_map(root: Path, span: Span) -> LineMap:
     """Where the lines of a commit are in another."""
     diff = git(root, *DIFF, span.old, span.new, "--")
-    return parse_diff(os.fsdecode(diff), {path for (path, _), _ in span.blocks})
+    return parse_diff(os.fsdecode(diff))
 
 
 # --- findings ----------------------------------------------------------------------------------------------------

@@ -95,17 +95,6 @@ def write_files(files: Mapping[Path, bytes], *, sync: bool = True) -> None:
         sync_directory(directory)
 
 
-def append_file(path: Path, data: bytes) -> bool:
-    """Add to the end of a file, without syncing it; return False if that is not possible."""
-    try:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with os.fdopen(os.open(path, flags), "ab") as file:
-            file.write(data)
-    except OSError:
-        return False
-    return True
-
-
 def create_file(path: Path, data: bytes, *, sync: bool = True) -> bool:
     """Create a file with this content; return False, and do nothing, if it exists."""
     temporary = _write_temporary(path, data, sync=sync)

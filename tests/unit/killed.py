@@ -17,7 +17,7 @@ from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Actor, Change, Finding, FindingId, FindingState, PassId, What
 from pipeline.findings.reviews import review
 from pipeline.findings.views.records import RecordDirectory
-from pipeline.findings.views.stamps import Stamps
+from pipeline.findings.views.stamps import Copies
 from pipeline.findings.views.verdict_file import ABORT, VerdictFile
 
 AT, LATER = "2026-06-01T00:00:00Z", "2026-06-02T00:00:00Z"
@@ -97,13 +97,14 @@ def workspace(root: Path) -> int:
 
         def write(known: tuple[Ledger, Pass] = new, place: Path = place) -> ViewEdits:
             ledger, passed = known
-            stamps = Stamps(place / "store", place)
-            records = RecordDirectory(place, stamps)
+            records = RecordDirectory(place, place / "store")
             edits = records.read_edits(ledger, LATER, "file")
-            records.restore_passes()
-            records.write_pass(review(ledger, passed), passed)
+            copies = Copies(place / "store", place)
+            assert not copies.find_edited()
+            copies.restore()
+            if records.lacks(passed):
+                records.write_pass(review(ledger, passed), passed)
             records.write_findings(ledger)
-            stamps.save()
             return edits
 
         write(old)
@@ -137,11 +138,9 @@ def verdict_file(root: Path) -> int:
         (place / "store").mkdir(parents=True)
 
         def write(known: tuple[Ledger, Pass] = second, place: Path = place) -> ViewEdits:
-            stamps = Stamps(place / "store", place)
-            verdict = VerdictFile(place, stamps)
+            verdict = VerdictFile(place, place / "store")
             edits = verdict.read_edits(known[0], LATER, "file")
-            verdict.write(*known)
-            stamps.save()
+            verdict.write(known[0])
             return edits
 
         write(first)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import lru_cache
+from math import inf
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,36 +25,21 @@ _PATHS_KEPT = 65_536
 _MAX_DISTANCE = 30  # lines between a quotation and where it is said to be
 _MAX_LINE = 4096  # characters of a line that are searched
 _MAX_CITED = 400  # lines of a cited range that are searched
-_MIN_TELLING = 6  # characters: a shorter quotation is found anywhere and moves no finding
+_MIN_TELLING = 6  # characters: a shorter quotation is found anywhere
 
 Span = tuple[int, int]  # first and last line, counted from 1
 _Place = TypeVar("_Place", bound=Location)
 
 
 def check_evidence(finding: Draft, files: "RepositoryFiles") -> Draft:
-    """The finding with corrected lines, notes on what was not found, and `uncertain` if it points at no code.
-
-    A quotation that is found points at code; so does a line that exists, or a file without a line.
-    """
+    """The finding with corrected lines, notes on what was not found, and `uncertain` if it points at no code."""
     first = next(named_places(finding), Location(path=""))
     symbol = first.symbol or next((item.symbol for item in finding.evidence if item.path == first.path), "")
-    text = files.text(first.path)
-    span, note = valid_lines(first.start, first.end, text.length if text else None)
+    span, note = valid_lines(first.start, first.end, files.length(first.path))
     location = _with_lines(Location(path=first.path, symbol=symbol), span)
-
     checked = [_check_quotation(item, location, files) for item in finding.evidence]
-    if any(check.result is QuoteResult.FOUND for check in checked):
-        uncertain = False
-    elif text is not None:
-        uncertain = span is None and (first.start or 0) > 0  # the file has no such line
-    else:
-        uncertain = finding.category not in WORK_ITEMS and not finding.by_tool and STAGE not in finding.tool_ids
-    notes = [note]
-    for check in checked:
-        if check.result is QuoteResult.NOT_FOUND:
-            notes.append("quote not found")
-        elif check.result is QuoteResult.FOUND and check.cited and _span(check.item) != check.cited:
-            notes.append(f"line {check.cited[0]} corrected to {check.item.start}, where the quotation is")
+    notes = [note, *(check.note for check in checked)]
+    uncertain = not _points_at_code(finding, location, checked, files)
     if uncertain and not finding.unreadable:
         notes.append("uncertain: it points at no code")
 
@@ -72,24 +58,42 @@ def check_evidence(finding: Draft, files: "RepositoryFiles") -> Draft:
     )
 
 
+def _points_at_code(
+    finding: Draft, location: Location, checked: Sequence["QuoteCheck"], files: "RepositoryFiles"
+) -> bool:
+    """Return whether a finding points at code, as a quotation does that is found, an existing line, or a file alone.
+
+    A tool, a status and what is about a work item need no code.
+    """
+    if any(check.result is QuoteResult.FOUND for check in checked):
+        return True
+    if files.text(location.path) is None:
+        return finding.by_tool or finding.category in WORK_ITEMS or STAGE in finding.tool_ids
+    cited = next(named_places(finding)).start
+    return location.start is not None or cited is None or cited < 1
+
+
 def named_places(finding: Draft) -> Iterator[Location]:
     """Everything a finding says about files, the place it is about first."""
     yield from (place for place in finding.locations if place.path)
     yield from (item for item in finding.evidence if item.path)
 
 
-def valid_lines(start: int | None, end: int | None, length: int | None = None) -> tuple[Span | None, str]:
+def valid_lines(start: int | None, end: int | None, length: float = inf) -> tuple[Span | None, str]:
     """Both ends in order and within the file, or None; and a note on what was wrong."""
     if start is None or start < 1:
-        return None, f"line {end} is given as an end without a beginning" if end is not None and end > 0 else ""
-    last, note = start if end is None or end < 1 else end, ""
-    if last < start:
-        start, last, note = last, start, f"lines {start}-{last} were read as {last}-{start}"
-    if length is not None and start > length:
-        return None, f"line {start} is beyond the end of the file, which has {length}"
-    if length is not None and last > length:
-        return (start, length), f"the last line, {last}, is beyond the end of the file, which has {length}"
-    return (start, last), note
+        return None, ""
+    first = last = start
+    note = ""
+    if end is not None and end > 0:
+        first, last = sorted((start, end))
+    if first < start:
+        note = f"lines {last}-{first} were read as {first}-{last}"
+    if first > length:
+        return None, f"line {first} is beyond the end of the file, which has {length}"
+    if last > length:
+        return (first, int(length)), f"the last line, {last}, is beyond the end of the file, which has {length}"
+    return (first, last), note
 
 
 class QuoteResult(Enum):
@@ -108,36 +112,34 @@ class QuoteCheck:
     result: QuoteResult
     cited: Span | None
 
+    @property
+    def note(self) -> str:
+        """What is to be said of it."""
+        if self.result is QuoteResult.NOT_FOUND:
+            return "quote not found"
+        if self.result is QuoteResult.FOUND and self.cited and _span(self.item) != self.cited:
+            return f"line {self.cited[0]} corrected to {self.item.start}, where the quotation is"
+        return ""
+
 
 def _check_quotation(item: Evidence, location: Location, files: "RepositoryFiles") -> QuoteCheck:
     path = item.path or location.path
     text, quotation = files.text(path), search_text(item.quote)
     own = _valid_span(item, files, path)
-    cited = own
-    if own is None and path == location.path:
-        cited = _span(location)
+    cited = own or (_span(location) if path == location.path else None)
     as_cited = QuoteCheck(_with_lines(item, own), QuoteResult.NOT_LOOKED_FOR, cited)
     if text is None or not quotation:
         return as_cited
-    span = own
-    if cited is None:
-        hit = text.find_anywhere(quotation)
-        found = hit is not None
-        if hit and hit[1]:
-            span = hit[0]
-    else:
-        near = text.find_near(quotation, cited)
-        found = near is not None
-        if near:
-            span = _cited_lines(near, cited, text.length)
-        if len(quotation) < _MIN_TELLING and (not near or span != cited):
-            return as_cited
-    if found:
-        item = item if item.path else replace(item, path=path)
-        return QuoteCheck(_with_lines(item, span), QuoteResult.FOUND, cited)
-    if item.path:
-        return replace(as_cited, result=QuoteResult.NOT_FOUND)
-    return as_cited  # words that name no file need not be in one
+    near = text.find_near(quotation, cited) if cited else None
+    anywhere = None if cited else text.find_anywhere(quotation)
+    if near is None and anywhere is None:  # words that name no file need not be in one
+        return replace(as_cited, result=QuoteResult.NOT_FOUND) if item.path else as_cited
+    span = None
+    if near and cited:
+        span = _cited_lines(near, cited, text.length)
+    elif anywhere and anywhere[1]:
+        span = anywhere[0]
+    return QuoteCheck(_with_lines(replace(item, path=path), span), QuoteResult.FOUND, cited)
 
 
 def _cited_lines(found: Span, cited: Span, length: int) -> Span:
@@ -160,8 +162,7 @@ def _correct_location(location: Location, checked: Iterable[QuoteCheck]) -> Loca
 
 
 def _valid_span(place: Location, files: "RepositoryFiles", path: str) -> Span | None:
-    text = files.text(path)
-    return valid_lines(place.start, place.end, text.length if text else None)[0]
+    return valid_lines(place.start, place.end, files.length(path))[0]
 
 
 def _with_lines(place: _Place, span: Span | None) -> _Place:
@@ -208,6 +209,11 @@ class RepositoryFiles:
         """A file made searchable; None as above."""
         lines = self.lines(path)
         return None if lines is None else SearchableText(lines)
+
+    def length(self, path: str) -> float:
+        """How many lines a file has; without end if there is no such file."""
+        text = self.text(path)
+        return inf if text is None else text.length
 
     def _resolve_path(self, path: str) -> str | None:
         try:
@@ -272,13 +278,13 @@ class SearchableText:
 
 
 def search_text(quote: str) -> str:
-    """A quotation without spacing and the marks of a diff, to search for; empty if it has no word."""
+    """A quotation without spacing and the marks of a diff, to search for; empty if it is too short to tell anything."""
     text = quote[:QUOTE]
     lines = [line for line in text.split("\n") if line.strip()]
     if lines and all(line.startswith("+") and not line.startswith("++") for line in lines):
         text = "\n".join(line[1:] for line in lines)
     compact = " ".join(text.split())
-    return compact if any(letter.isalnum() for letter in compact) else ""
+    return compact if len(compact) >= _MIN_TELLING and any(map(str.isalnum, compact)) else ""
 
 
 def _distance(span: Span, cited: Span) -> int:

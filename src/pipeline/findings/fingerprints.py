@@ -101,7 +101,7 @@ NTH = "nth/v1"  # `2/5`: the second of five lines of its file with that text
 WINDOW = "ctx/v1"  # hashes of that line and of three to either side, blank ones left out
 SPAN = "span/v1"  # a hash of all its lines, where they are several
 VERDICT = "verdict/v1"  # the id in a verdict file
-OURS = frozenset({TEXT, NTH, WINDOW, SPAN, VERDICT, "sig/v1", "sym/v1", "ce/v1"})  # the last three in old ledgers
+OURS = frozenset({TEXT, NTH, WINDOW, SPAN, VERDICT})
 
 AROUND = 3  # lines of context to either side
 _LONGEST = 400  # lines of a span

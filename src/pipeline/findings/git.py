@@ -119,7 +119,7 @@ def run_git(
 
 def in_repository(directory: Path) -> bool:
     """Whether a directory is in a repository or a worktree. Starts no process: every review of a run asks."""
-    return any(files.is_top(place) for place in (directory, *directory.parents))
+    return files.repository_root(directory) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,33 +266,31 @@ def patch_of(directory: Path, environ: Mapping[str, str], old: str, new: str, wi
     """
     diff = (*_DIFF, "-U3", "--src-prefix=a/", "--dst-prefix=b/")
     specs = within or pathspecs()
-    texts = _texts_called_binary(directory, environ, old, new, specs)
-    others = run_git(
-        directory, environ, *diff, old, new, "--", *specs, *(f":(exclude,top,literal){name}" for name in texts)
-    )
-    if not texts:
-        return others.rstrip()
-    shown = run_git(directory, environ, *diff, "--text", old, new, "--", *(f":(top,literal){name}" for name in texts))
-    return f"{others}{shown}".rstrip()
+    texts, _ = _called_binary(directory, environ, old, new, specs)
+    left_out = (f":(exclude,top,literal){name}" for name in texts)
+    shown = run_git(directory, environ, *diff, old, new, "--", *specs, *left_out)
+    if texts:
+        named = (f":(top,literal){name}" for name in texts)
+        shown += run_git(directory, environ, *diff, "--text", old, new, "--", *named)
+    return shown.rstrip()
 
 
 def unshown_names(directory: Path, environ: Mapping[str, str], old: str, new: str, within: Sequence[str]) -> list[str]:
     """Return the changed files whose lines no diff shows: binary files, and submodules."""
-    listed = run_git(directory, environ, *_DIFF, "--raw", "--numstat", "--no-renames", "-z", old, new, "--", *within)
-    fields = listed.split("\0")
+    fields = run_git(directory, environ, *_DIFF, "--raw", "--no-renames", "-z", old, new, "--", *within).split("\0")
     modules = [path for meta, path in pairwise(fields) if meta.startswith(":") and _GITLINK in meta.split()[:2]]
-    binary = [field.removeprefix("-\t-\t") for field in fields if field.startswith("-\t-\t")]
-    looked_into, others = binary[:_MAX_BINARY], binary[_MAX_BINARY:]
-    return [*modules, *(name for name in looked_into if not _is_text(directory, environ, (new, old), name)), *others]
+    _, binary = _called_binary(directory, environ, old, new, within)
+    return [*modules, *binary]
 
 
-def _texts_called_binary(
+def _called_binary(
     directory: Path, environ: Mapping[str, str], old: str, new: str, specs: Sequence[str]
-) -> list[str]:
-    """Return the changed files that git treats as binary although they are text."""
+) -> tuple[list[str], list[str]]:
+    """Return the changed files that git treats as binary: those that are text, and those that are not."""
     listed = run_git(directory, environ, *_DIFF, "--numstat", "--no-renames", "-z", old, new, "--", *specs)
     binary = [line.removeprefix("-\t-\t") for line in listed.split("\0") if line.startswith("-\t-\t")]
-    return [name for name in binary[:_MAX_BINARY] if _is_text(directory, environ, (new, old), name)]
+    texts = [name for name in binary[:_MAX_BINARY] if _is_text(directory, environ, (new, old), name)]
+    return texts, [name for name in binary if name not in texts]
 
 
 def _is_text(directory: Path, environ: Mapping[str, str], trees: Sequence[str], name: str) -> bool:
@@ -366,10 +364,8 @@ def pathspecs(paths: Sequence[str] = ()) -> tuple[str, ...]:
 
 def main_checkout(start: Path) -> Path:
     """The main checkout of the repository around a directory, else the directory itself. Starts no process."""
-    top = next((place for place in (start, *start.parents) if files.is_top(place)), None)
-    if top is None:
-        return start
-    return _worktree_origin(top) or top
+    top = files.repository_root(start)
+    return start if top is None else _worktree_origin(top) or top
 
 
 def _worktree_origin(worktree: Path) -> Path | None:

@@ -22,13 +22,12 @@ from pipeline.findings.fingerprints import (
     NTH,
     OURS,
     TEXT,
-    VERDICT,
     WINDOW,
     content_words,
     norm_quote,
     symbol_of,
 )
-from pipeline.findings.linemap import LineMap, similarity
+from pipeline.findings.linemap import LineMap
 from pipeline.findings.model import Category, Draft, Finding, FindingId, Location
 from pipeline.findings.scales import default_category
 
@@ -42,7 +41,6 @@ _WORD = 0.36  # what a common word of two short texts counts
 _OTHERS = 0.4  # how much of that, of two reviewers: on one line they often use the same words for two defects
 _CATEGORY = {True: 0.25, False: -0.1}  # whether both chose the same one
 _VOCABULARY = 150  # words that reviewers choose from, as far as chance is concerned
-_LONG = 24  # characters of a line that is the same one in another file
 _POSITION = re.compile(r"-[0-9a-f]{8}-\d+(?:-\d+)?$")  # how the id of a verdict file ends
 _CARRIED = "awf/"  # the prefix under which another format carries an id or a signature of ours
 
@@ -110,50 +108,27 @@ def match(known: Sequence[Finding], drafts: Sequence[Draft], maps: Mapping[str, 
     """
     old = sorted(known, key=lambda finding: finding.id)
     new = sorted(range(len(drafts)), key=lambda index: _order(drafts[index]))
-    same = _same_signature(old, [drafts[index] for index in new])
-    same = {index: draft for index, draft in same.items() if not _stays(old[index], drafts[new[draft]], maps)}
-    found = [Match(new[draft], old[index].id, Strength.EXACT) for index, draft in same.items()]
-    if len(same) < min(len(old), len(new)):
-        taken = set(same), set(same.values())
-        after = [_of_draft(index, drafts[at]) for index, at in enumerate(new) if index not in taken[1]]
-        left = ((index, finding) for index, finding in enumerate(old) if index not in same)
-        before = list(_of_known(left, after, maps))
-        pairs = [*_assign(_named(before, after), taken), *_assign(_scored(before, after), taken)]
-        found += [Match(new[pair.draft], old[pair.known].id, pair.strength) for pair in pairs]
+    after = [_of_draft(index, drafts[at]) for index, at in enumerate(new)]
+    before = list(_of_known(old, after, maps))
+    taken = set[int](), set[int]()
+    pairs = [*_assign(_named(before, after), taken)]
+    before = [one for one in before if one.index not in taken[0]]
+    after = [one for one in after if one.index not in taken[1]]
+    pairs += _assign(_scored(before, after), taken)
+    found = [Match(new[pair.draft], old[pair.known].id, pair.strength) for pair in pairs]
     return sorted(found, key=lambda one: one.draft)
-
-
-def _same_signature(known: Sequence[Finding], drafts: Sequence[Draft]) -> dict[int, int]:
-    """Those that alone have a signature with code in it. Of 100,000 results most are, and need no features."""
-    after = _alone(drafts)
-    return {index: after[signed] for signed, index in _alone(known).items() if signed in after}
-
-
-def _stays(finding: Finding, draft: Draft, maps: Mapping[str, LineMap]) -> bool:
-    """Return whether a settled finding is still where git says, unchanged, while a draft is about another place."""
-    place, lines = finding.location, maps.get(finding.placed_in)
-    if finding.state.active or lines is None or place is None or place.start is None or draft.location is None:
-        return False
-    now = lines.line(place.path, place.start)
-    here = draft.location.path == lines.path(place.path) and abs((draft.location.start or 0) - (now or 0)) <= REACH
-    return now is not None and not here
 
 
 def _is_settled_elsewhere(one: MatchFeatures, draft: MatchFeatures) -> bool:
     """Return whether a settled finding's line is unchanged in its own place, and the draft is about another one."""
-    if one.active or one.traced != 1 or not one.line:
+    return not one.active and _is_elsewhere(one, draft)
+
+
+def _is_elsewhere(one: MatchFeatures, draft: MatchFeatures) -> bool:
+    """Return whether git says that a finding's line is unchanged, and not where the draft is."""
+    if one.traced != 1 or not one.line:
         return False
     return one.path != draft.path or abs(one.line - draft.line) > REACH
-
-
-def _alone(findings: Sequence[Finding | Draft]) -> dict[str, int]:
-    """The indices of those that alone have their signature, by that, if it has code in it."""
-    counts = Counter(finding.signature for finding in findings)
-    return {
-        finding.signature: index
-        for index, finding in enumerate(findings)
-        if counts[finding.signature] == 1 and finding.evidence and not quotes_no_code(finding)
-    }
 
 
 def _named(known: Iterable[MatchFeatures], drafts: Iterable[MatchFeatures]) -> Iterator[_Pair]:
@@ -195,12 +170,7 @@ def _keys(one: MatchFeatures) -> Iterator[Hashable]:
     yield one.path
     if one.text:
         yield one.path, one.text
-        yield "moved", one.text
     yield from ((one.path, quote) for quote in one.quotes)
-    if one.symbol:
-        yield one.path, "symbol", one.symbol
-    if one.loose:
-        yield one.loose
 
 
 def _compare(one: MatchFeatures, draft: MatchFeatures) -> _Pair | None:
@@ -248,24 +218,15 @@ def _common(words: frozenset[str], others: frozenset[str]) -> float:
     return len(words & others) / (1 + len(words) * len(others) / _VOCABULARY)
 
 
-def _place(one: MatchFeatures, draft: MatchFeatures) -> tuple[float, Strength]:
-    """Return how surely two are at the same place, from 0 to 1, and by what."""
-    if one.path != draft.path:
-        return _moved_place(one, draft)
-    found = [_hinted_place(one, draft), _traced_place(one, draft), _quoted_place(one, draft), _same_text(one, draft)]
-    return max(found, key=lambda place: place[0])
-
-
 _NOWHERE = (0.0, Strength.DOUBTFUL)
 
 
-def _moved_place(one: MatchFeatures, draft: MatchFeatures) -> tuple[float, Strength]:
-    """The same line of code in another file, with some of the code around it."""
-    around = _overlap(one, draft)
-    telling = one.once and draft.once and len(one.text) >= _LONG
-    if not one.text or one.text != draft.text or around < (0.25 if telling else 0.5):
+def _place(one: MatchFeatures, draft: MatchFeatures) -> tuple[float, Strength]:
+    """Return how surely two are at the same place, from 0 to 1, and by what. Git alone follows renamed files."""
+    if one.path != draft.path:
         return _NOWHERE
-    return 0.7 + 0.2 * around, Strength.CONTENT
+    found = [_hinted_place(one, draft), _traced_place(one, draft), _quoted_place(one, draft), _same_text(one, draft)]
+    return max(found, key=lambda place: place[0])
 
 
 def _hinted_place(one: MatchFeatures, draft: MatchFeatures) -> tuple[float, Strength]:
@@ -282,7 +243,7 @@ def _traced_place(one: MatchFeatures, draft: MatchFeatures) -> tuple[float, Stre
     away = abs(one.line - draft.line)
     if one.traced is None or away > REACH or not one.line or not draft.line:
         return _NOWHERE
-    alike = 1.0 if one.traced == 1 else max(one.traced, _overlap(one, draft), similarity(one.text, draft.text))
+    alike = max(one.traced, _overlap(one, draft))
     return 1.0 - 0.5 * (1 - alike) ** 2 - 0.1 * away - _repeated(one, draft), Strength.MAPPED
 
 
@@ -302,7 +263,7 @@ def _same_text(one: MatchFeatures, draft: MatchFeatures) -> tuple[float, Strengt
     around = _overlap(one, draft)
     if around < (0.25 if one.distinctive else 0.5):
         return _NOWHERE
-    if one.traced == 1 and abs(one.line - draft.line) > REACH:  # git says that this one is elsewhere
+    if _is_elsewhere(one, draft):
         return 0.4, Strength.CONTENT
     return 0.5 + 0.4 * around, Strength.CONTENT
 
@@ -369,22 +330,19 @@ def _of_draft(index: int, draft: Draft) -> MatchFeatures:
 
 
 def _of_known(
-    known: Iterable[tuple[int, Finding]], drafts: Sequence[MatchFeatures], maps: Mapping[str, LineMap]
+    known: Sequence[Finding], drafts: Sequence[MatchFeatures], maps: Mapping[str, LineMap]
 ) -> Iterator[MatchFeatures]:
-    """The known findings that share a file, a line of code or a name with a draft, where their lines are now."""
-    files, texts = {draft.path for draft in drafts}, {draft.text for draft in drafts if draft.text}
+    """The known findings that share a file or a name with a draft, where their lines are now."""
+    files = {draft.path for draft in drafts}
     names = {name for draft in drafts for name in (*draft.names, *draft.tool_ids, draft.loose)}
-    for index, finding in known:
-        place, lines = finding.location, maps.get(finding.placed_in)
-        path, line = (place.path, place.start or 0) if place else ("", 0)
-        now = lines.path(path) if lines and path else ""
-        shared = (now or path) in files or finding.fingerprints.get(TEXT) in texts
-        if not shared and names.isdisjoint((finding.signature, *_names(finding), *_tool_ids(finding))):
-            continue
-        if lines is None or not now or not line:  # what was in a deleted file may be in another
-            yield _features(index, finding, now or path, line, None)
-        else:
-            yield _features(index, finding, now, *lines.trace(path, line))
+    for index, finding in enumerate(known):
+        place, lines = finding.location or Location(path=""), maps.get(finding.placed_in)
+        path, line, traced = place.path, place.start or 0, None
+        if lines and line and lines.path(path):
+            line, traced = lines.trace(path, line)
+            path = lines.path(path)
+        if path in files or not names.isdisjoint((finding.signature, *_names(finding), *_tool_ids(finding))):
+            yield _features(index, finding, path, line, traced)
 
 
 def _features(index: int, finding: Finding | Draft, path: str, line: int, traced: float | None) -> MatchFeatures:
@@ -423,9 +381,7 @@ def _names(finding: Finding | Draft) -> Iterator[str]:
         yield finding.signature
     if isinstance(finding, Finding):
         yield finding.id
-        for alias in finding.aliases:
-            if alias != finding.fingerprints.get(VERDICT) and not _POSITION.search(alias):
-                yield alias
+        yield from (alias for alias in finding.aliases if not _POSITION.search(alias))
     yield from (value for name, value in finding.fingerprints.items() if value and name.startswith(_CARRIED))
 
 

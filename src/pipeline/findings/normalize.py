@@ -45,20 +45,12 @@ def normalize(report: Report, files: RepositoryFiles) -> Iterator[Draft]:
         if draft.harmless:
             continue
         if draft.unreadable:
-            yield _clean_unreadable(_whole_unreadable(draft), files)
+            yield _clean_unreadable(draft, files)
             continue
         try:
-            yield _with_paths(_clean_text(_critical_if_breaking(draft)), files)
+            yield _with_paths(_clean_text(draft), files)
         except UnusableError as error:
             yield _clean_unreadable(_unusable(draft, str(error)), files)
-
-
-def _critical_if_breaking(draft: Draft) -> Draft:
-    """Return a draft that is critical if it endangers the whole system: the two cannot be told apart."""
-    if not draft.system_breaking or draft.severity is Severity.CRITICAL:
-        return draft
-    note = f"it endangers the whole system, so it is critical and not {draft.severity}"
-    return replace(draft, severity=Severity.CRITICAL, notes=(*draft.notes, note))
 
 
 def replace_surrogates(text: str) -> str:
@@ -103,27 +95,28 @@ def _bad_path(path: str, why: str) -> UnusableError:
     return UnusableError(f"the path {path if len(path) <= 80 else f'{path[:80]}...'!a} {why}")
 
 
-def _clean_text(finding: Draft) -> Draft:
-    if not finding.title.strip():
+def _clean_text(draft: Draft) -> Draft:
+    """Return a draft whose texts can be stored, and which is critical if it endangers the whole system."""
+    if not draft.title.strip():
         raise UnusableError("it has no title: say in a few words what is wrong")
-    notes, changes = list(finding.notes), dict[str, Any]()
+    notes, changes = list(draft.notes), dict[str, Any]()
     for name in _TEXTS:
-        text = getattr(finding, name)
-        if text and (clean := replace_surrogates(text)) != text:
-            changes[name] = clean
-    if finding.regression_tests:
-        changes["regression_tests"] = tuple(map(replace_surrogates, finding.regression_tests))
-    if finding.tool_ids:
-        ids = finding.tool_ids.items()
-        changes["tool_ids"] = {replace_surrogates(name): replace_surrogates(value) for name, value in ids}
-    if finding.impact and not finding.unreadable and norm_title(finding.impact) == norm_title(finding.title):
+        if text := getattr(draft, name):
+            changes[name] = replace_surrogates(text)
+    changes["regression_tests"] = tuple(map(replace_surrogates, draft.regression_tests))
+    ids = draft.tool_ids.items()
+    changes["tool_ids"] = {replace_surrogates(name): replace_surrogates(value) for name, value in ids}
+    if draft.system_breaking and draft.severity is not Severity.CRITICAL:
+        changes["severity"] = Severity.CRITICAL
+        notes.append(f"it endangers the whole system, so it is critical and not {draft.severity}")
+    if draft.impact and not draft.unreadable and norm_title(draft.impact) == norm_title(draft.title):
         changes["impact"] = ""
         notes.append("its reason only repeats its title and was left out")
     for name in ("evidence", "locations"):
-        if (count := len(getattr(finding, name))) > MAX_PARTS:
-            changes[name] = getattr(finding, name)[:MAX_PARTS]
+        if (count := len(getattr(draft, name))) > MAX_PARTS:
+            changes[name] = getattr(draft, name)[:MAX_PARTS]
             notes.append(f"only {MAX_PARTS} of {count} {name} are kept")
-    return replace(finding, **changes, notes=tuple(notes)) if changes else finding
+    return replace(draft, **changes, notes=tuple(notes))
 
 
 def _with_paths(finding: Draft, files: RepositoryFiles) -> Draft:
@@ -166,24 +159,13 @@ def _clean_evidence(item: Evidence, path: str | None) -> Evidence:
 # --- items that cannot be read ---------------------------------------------------------------------------------------
 
 
-def _whole_unreadable(draft: Draft) -> Draft:
-    """An unreadable item with a title, and sure enough to be reported."""
-    title = draft.title.strip() or _default_title(draft.input_id, draft.reviewer)
-    confidence = replace(draft.confidence, value=max(_REPORTED, draft.confidence.value))
-    severity = Severity.CRITICAL if draft.system_breaking else draft.severity
-    impact = _truncate(draft.impact or draft.unreadable)
-    return replace(draft, title=title, confidence=confidence, severity=severity, impact=impact)
-
-
-def _unusable(finding: Draft, reason: str) -> Draft:
-    """A finding that was read, but has no title or lies outside the repository, as an unreadable one."""
-    places, quotes = map(str, finding.locations), (item.raw for item in finding.evidence)
-    raw = (finding.title, *places, finding.impact, finding.fix or "", *quotes)
+def _unusable(draft: Draft, reason: str) -> Draft:
+    """Return a draft that was read, but has no title or lies outside the repository, as an unreadable one."""
+    quotes = (item.raw for item in draft.evidence)
+    raw = (draft.title, *map(str, draft.locations), draft.impact, draft.fix or "", *quotes)
     return replace(
-        finding,
-        title=finding.title if finding.title.strip() else _default_title(finding.input_id, finding.reviewer),
-        confidence=replace(finding.confidence, value=max(_REPORTED, finding.confidence.value)),
-        impact=_truncate("\n".join(part for part in raw if part)) or reason,
+        draft,
+        impact="\n".join(filter(None, raw)),
         fix=None,
         autofix_class=AutofixClass.MANUAL,
         owner=Owner.HUMAN,
@@ -195,17 +177,19 @@ def _unusable(finding: Draft, reason: str) -> Draft:
     )
 
 
-def _clean_unreadable(finding: Draft, files: RepositoryFiles) -> Draft:
-    """The unreadable finding with clean texts, without its location if that is outside the repository."""
-    clean = _clean_text(finding)
+def _clean_unreadable(draft: Draft, files: RepositoryFiles) -> Draft:
+    """Return an unreadable draft with a title and clean texts, sure enough to be reported.
+
+    It has no location if that is outside the repository.
+    """
+    title = draft.title.strip() or f"Unreadable finding {draft.input_id.rpartition('#')[2]} of {draft.reviewer}"
+    confidence = replace(draft.confidence, value=max(_REPORTED, draft.confidence.value))
+    impact = _truncate(draft.impact or draft.unreadable)
+    clean = _clean_text(replace(draft, title=title, confidence=confidence, impact=impact))
     try:
         return _with_paths(clean, files)
     except UnusableError:
         return replace(clean, locations=(), evidence=())
-
-
-def _default_title(input_id: str, reviewer: str) -> str:
-    return f"Unreadable finding {input_id.rpartition('#')[2]} of {reviewer}"
 
 
 def _truncate(raw: str) -> str:

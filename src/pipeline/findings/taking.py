@@ -138,7 +138,7 @@ def _with_unknown(reports: Iterable[Report], ledger: Ledger) -> Iterator[Report]
 def _judge_age(drafts: Sequence[Draft], history: GitHistory, passed: Pass) -> Sequence[Draft]:
     """Return the drafts. The diff decides what is older than the change, whatever a reviewer says."""
     older = [draft for draft in drafts if draft.pre_existing]
-    change = history.changes(passed.base, passed.tree, ()) if older and passed.tree else None
+    change = history.changes(passed.base, passed.tree) if older and passed.tree else None
     if change is None:
         return drafts
 

@@ -1,6 +1,7 @@
 """Lines and quotations checked against real files: wrong lines are corrected, missing quotations are noted."""
 
 import os
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -43,11 +44,11 @@ def checked(item: Draft) -> Finding:
         (8, 12, 10, (8, 10)),
         (10, 10, 10, (10, 10)),
         (11, 12, 10, None),
-        (11, 12, None, (11, 12)),
+        (11, 12, inf, (11, 12)),
     ],
 )
 def test_invalid_lines_are_dropped(
-    start: int | None, end: int | None, length: int | None, span: tuple[int, int] | None
+    start: int | None, end: int | None, length: float, span: tuple[int, int] | None
 ) -> None:
     """000-37: both or neither, not inverted, within the file; line 0 is none."""
     assert valid_lines(start, end, length)[0] == span

@@ -66,11 +66,11 @@ def test_nested_repositories_and_those_without_a_commit_have_trees(root: Path) -
     assert names(root / "inner", TreeSnapshots(ENVIRON).tree(root / "inner")) == ["b.txt"]
 
 
-def test_a_kept_tree_survives_garbage_collection(root: Path) -> None:
-    """Without the ref git may delete it."""
+def test_a_tree_that_is_kept_survives_garbage_collection(root: Path) -> None:
+    """Otherwise git may delete it."""
     (root / "a.txt").write_text("two\n")
     tree = TreeSnapshots(ENVIRON, root / ".awf").tree(root)
-    keep_tree(root, ENVIRON, "r/rev", tree)
+    keep_tree(root, ENVIRON, "REV-1-abc", tree)
     git(root, "gc", "-q", "--prune=now")
     assert git(root, "cat-file", "-t", tree) == "tree\n"
 

@@ -3,7 +3,7 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -168,8 +168,7 @@ class Recorded(GitHistory):
     environment: Mapping[str, str] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
-    def changes(self, old: str, new: str = "", keep: Collection[str] | None = None) -> LineMap | None:
-        del keep
+    def changes(self, old: str, new: str = "") -> LineMap | None:
         self.asked.append(f"{old}..{new}" if new else old)
         return None if old == "gone" else LineMap()
 

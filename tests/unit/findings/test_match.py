@@ -145,14 +145,13 @@ def test_a_quotation_leads_to_the_finding() -> None:
     assert strengths(matches) == {0: Strength.CONTENT}
 
 
-def test_code_that_moved_to_another_file_takes_its_findings_along() -> None:
-    """A long line and something of what was around it; a short one may be anywhere."""
-    after = Files({PATH: ["x = 1"], "src/tokens.py": ["import x", *CODE[:3], *REWRITTEN.texts[PATH]]})
-    moved = draft(3, "Token stays valid", path="src/tokens.py")
-    assert strengths(found([draft(2)], BEFORE, [moved], after)) == {0: Strength.CONTENT}
-    short = Files({PATH: ["x = 1"], "src/tokens.py": ["import x", CODE[4], *REWRITTEN.texts[PATH]]})
-    elsewhere = draft(2, "Token stays valid", path="src/tokens.py")
-    assert found([draft(5)], BEFORE, [elsewhere], short) == []
+def test_code_in_another_file_is_another_finding_unless_git_says_that_it_is_the_same_file() -> None:
+    """The same line somewhere else may have the same defect, and is reported for itself."""
+    after = Files({PATH: ["x = 1"], "src/tokens.py": CODE})
+    moved = draft(2, "Token stays valid", path="src/tokens.py")
+    assert found([draft(2)], BEFORE, [moved], after) == []
+    renamed = parse_diff(f"diff --git a/x b/x\nrename from {PATH}\nrename to src/tokens.py\n")
+    assert strengths(found([draft(2)], BEFORE, [moved], after, renamed)) == {0: Strength.MAPPED}
 
 
 @pytest.mark.parametrize("state", FindingState)

@@ -26,7 +26,7 @@ REPORTS = st.builds(
     symbol=st.sampled_from(("", "f")),
 )
 MAPS = st.builds(
-    lambda start, size: LineMap({"a.py": FileMap("a.py", (Hunk(start, 0, start, size),))}),
+    lambda start, size: LineMap({"a.py": FileMap("a.py", (Hunk(start, start, (), ("",) * size),))}),
     st.integers(1, 6),
     st.integers(0, 3),
 )

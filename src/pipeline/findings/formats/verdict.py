@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from math import inf
 from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
@@ -149,6 +150,7 @@ ITEM = (
     ),
     Field("x_finding", str, lambda one: str(one.finding.id), Need.IF_ANY),
     Field("x_line", str, lambda one: _line_id(one.finding), Need.IF_ANY),
+    Field("x_history", int, lambda one: len(one.finding.history), Need.IF_ANY),
     Field("x_system_breaking", bool, lambda one: one.breaks_system, Need.IF_KNOWN),
     Field("x_fix_absent", bool, lambda one: not one.finding.fix, Need.IF_ANY),
     Field("x_shadowed", list[dict[str, Any]], lambda one: [_item(other) for other in one.others], Need.IF_ANY),
@@ -288,12 +290,32 @@ def _status(finding: Finding, ledger: Ledger, first: PassId, number: int) -> str
     return "fixed" if finding.claimed else VERDICT_STATUS[finding.state]
 
 
+def is_earlier(found: Mapping[str, Any], now: Mapping[str, Any], ledger: Ledger) -> bool:
+    """Return whether a verdict file shows an earlier moment than `now`, as after a kill. Then nobody edited it.
+
+    It is of an earlier pass, or more was said of a finding since: `x_history` counts what had been said when it was
+    written.
+    """
+    moment = found["reviewId"], found["timestamp"]
+    if moment != (now["reviewId"], now["timestamp"]):
+        return moment in ((passed.review, passed.started_at) for passed in ledger.passes.values())
+    said = {item["x_finding"]: item["x_history"] for item in items_of(now)}
+    return any(_count(item) < said.get(str(item.get("x_finding")), 0) for item in items_of(found))
+
+
+def _count(item: Mapping[str, Any]) -> float:
+    """Return how much had been said of a finding when its item was written; without a number, it is up to date."""
+    count = item.get("x_history")
+    return count if isinstance(count, int) else inf
+
+
 def read_verdict_edits(
     edited: Mapping[str, Any], written: Mapping[str, Any], ledger: Ledger, where: str, *, at: str, by: str
 ) -> ViewEdits:
-    """Return what `by` says in a verdict file by the statuses that differ from those that awf wrote into it.
+    """Return what `by` says in a verdict file by the statuses that differ from those that awf would write into it.
 
-    A program that drops the fields that only awf writes names a finding by its position.
+    In a file that shows an earlier moment, the statuses of findings about which more was said since do not count, and
+    what else differs is no edit. A program that drops the fields that only awf writes names a finding by its position.
     """
     known = {item["x_finding"]: item for item in items_of(written)}
     at_position = {item["id"]: item for item in reversed(known.values())}
@@ -307,13 +329,15 @@ def read_verdict_edits(
             continue
         seen.add(finding.id)
         changed += changed_keys(item, before, (NOTE, "status", "x_shadowed"))
-        if item.get("status") == before["status"]:
+        if item.get("status") == before["status"] or _count(item) < before["x_history"]:
             continue
         said = _say(item, finding, at, by)
         if isinstance(said, FindingChanged):
             events.append(said)
         elif said:
             refused.append(f"#{finding.number} {before['status']}→{str(item.get('status'))[:20]}: {said}")
+    if is_earlier(edited, written, ledger):
+        return ViewEdits(tuple(events))
     if seen != set(known):
         changed.append("findings")
     return ViewEdits(tuple(events), put_back(where, _RULE, changed, refused))

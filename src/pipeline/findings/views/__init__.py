@@ -11,14 +11,14 @@ from pipeline import files
 from pipeline.errors import AwfError
 from pipeline.findings import VIEWS
 from pipeline.findings.events import Pass
-from pipeline.findings.formats.view_edits import ViewEdits, join_edits
+from pipeline.findings.formats.view_edits import ViewEdits
 from pipeline.findings.git import main_checkout
 from pipeline.findings.ledger import Ledger, LedgerStore
 from pipeline.findings.reviews import review
 from pipeline.findings.views.record_store import NO_TRUST, Trust
-from pipeline.findings.views.records import RecordDirectory
-from pipeline.findings.views.stamps import Stamps, explain_errors
-from pipeline.findings.views.verdict_file import VerdictFile
+from pipeline.findings.views.records import PASS, RecordDirectory
+from pipeline.findings.views.stamps import Copies, explain_errors
+from pipeline.findings.views.verdict_file import VerdictFile, report_name
 
 FILE = "file"  # who edited a file outside of any stage
 
@@ -36,14 +36,14 @@ class Views:
 
     def __init__(self, root: Path, store: Path, trust: Trust = NO_TRUST) -> None:
         self.root = main_checkout(root)
-        self._stamps = Stamps(store, self.root)
-        self._records = RecordDirectory(self.root, self._stamps, trust)
-        self._verdict = VerdictFile(self.root, self._stamps, trust.environ)
+        self._copies = Copies(store, self.root)
+        self._records = RecordDirectory(self.root, store, trust)
+        self._verdict = VerdictFile(self.root, store)
 
     @property
     def exist(self) -> bool:
-        """Whether there are such files, or were."""
-        return self._verdict.exists or any(os.path.lexists(self.root / name) for name in VIEWS)
+        """Whether there may be such files."""
+        return any(os.path.lexists(self.root / name) for name in VIEWS)
 
     def look(self, store: LedgerStore, at: str, by: str = FILE) -> ViewEdits:
         """Add what was said in the files to the ledger, and put the files back; return what was said and the problems.
@@ -51,8 +51,7 @@ class Views:
         Every command looks before it answers, those that only read as well. Files that cannot be written are a problem
         for the next command that has something to write.
         """
-        self._verdict.look_at_archives()
-        edits = self.read_edits(store.ledger(), at, by)
+        edits = self.read_edits(store.ledger(), at, by, every=True)
         store.append(edits.events)
         try:
             problems = self.write(store.ledger()).problems
@@ -60,13 +59,21 @@ class Views:
             problems = (error.message,)
         return ViewEdits(edits.events, tuple(dict.fromkeys((*edits.problems, *problems))))
 
-    def read_edits(self, ledger: Ledger, at: str, by: str = FILE) -> ViewEdits:
-        """Return what was said in the files since awf wrote them, and a sentence about each that will be put back."""
+    def read_edits(self, ledger: Ledger, at: str, by: str = FILE, *, every: bool = False) -> ViewEdits:
+        """Return what was said in the files since awf wrote them, and a sentence about each that will be put back.
+
+        What is said of one finding in both places is said once. Archived verdicts are looked at if `every` file is: no
+        stage does, since after a thousand rounds there are as many.
+        """
         if not self.exist:
             return ViewEdits()
-        records = self._records.read_edits(ledger, at, by) if self._records.loaded else ViewEdits()
-        verdict = self._verdict.read_edits(ledger.extended(records.events), at, by)
-        return join_edits([records, verdict])
+        records, copies = ViewEdits(), tuple[str, ...]()
+        if self._records.loaded:
+            records = self._records.read_edits(ledger, at, by)
+        if self._records.loaded or every:
+            copies = self._copies.find_edited("" if every else PASS)
+        verdict = self._verdict.read_edits(ledger, at, by, records.events)
+        return ViewEdits(records.events + verdict.events, records.problems + verdict.problems + copies)
 
     def write(self, ledger: Ledger, passed: Pass | None = None) -> ViewsWritten:
         """Bring all files up to date, after a pass or after anything else. Only those that changed are written.
@@ -77,15 +84,14 @@ class Views:
         last = passed or ledger.last
         if last is None and not ledger.findings:
             return ViewsWritten()
-        problems = self._verdict.write(ledger, passed)
-        if last is not None:
-            self._records.restore_passes()
-            if self._records.lacks(last) and (passed is not None or not _has_moved_on(ledger, last)):
+        self._copies.restore()
+        problems = self._verdict.write(ledger)
+        if passed is not None and (path := self._verdict.report_of(ledger, passed)):
+            self._write_report(ledger, passed, path)
+        if self._records.loaded:
+            if last and self._records.lacks(last) and (passed is not None or not _has_moved_on(ledger, last)):
                 problems += self._records.write_pass(review(ledger, last), last)
-        problems += self._records.write_findings(ledger)
-        if passed is not None and (path := self._verdict.report_of(passed)):
-            problems += self._write_report(ledger, passed, path)
-        self._stamps.save()
+            problems += self._records.write_findings(ledger)
         return ViewsWritten(tuple(problems), self._records.suggestion())
 
     def write_report(self, ledger: Ledger, passed: Pass, directory: str) -> tuple[str, list[str]]:
@@ -97,15 +103,12 @@ class Views:
         if passed.mode == "quick":
             return "", []
         path = report_path(ledger, passed, directory)
-        problems = self._write_report(ledger, passed, path)
+        self._write_report(ledger, passed, path)
         if ledger.last is not None and ledger.last.review == passed.review:
-            problems += self._verdict.set_report(ledger, path)
-        else:
-            problems.append(f"the verdict file is of another review; it does not name {path}")
-        self._stamps.save()
-        return path, problems
+            return path, self._verdict.set_report(ledger, path)
+        return path, [f"the verdict file is of another review; it does not name {path}"]
 
-    def _write_report(self, ledger: Ledger, passed: Pass, path: str) -> list[str]:
+    def _write_report(self, ledger: Ledger, passed: Pass, path: str) -> None:
         from pipeline.findings.formats import markdown  # noqa: PLC0415 - templates take long to load
 
         folder = (self.root / path).parent
@@ -115,7 +118,6 @@ class Views:
             folder.mkdir(parents=True, exist_ok=True)
             text = markdown.write_review(review(ledger, passed))
             files.write_file(self.root / path, text.encode(), sync=False)
-        return []
 
 
 def _has_moved_on(ledger: Ledger, last: Pass) -> bool:
@@ -136,5 +138,4 @@ def report_path(ledger: Ledger, passed: Pass, directory: str) -> str:
         raise AwfError(
             f"reports cannot be written to {directory!a}", help="name a directory below the repository's root"
         )
-    first = next(one for one in ledger.passes.values() if one.review == passed.review)
-    return str(folder / f"{first.started_at[:10]}-{first.scope}-{passed.review}.md")
+    return str(folder / report_name(ledger, passed))

@@ -1,46 +1,46 @@
-"""The files of views as awf wrote them last, noted in the store so that only files that changed since are read.
+"""What the store knows of files beside the ledger: the times of records, and copies of what is written once.
 
-The stamps are a cache: if they are missing or wrong, files are read in full and compared with the ledger. The copies
-hold what cannot be computed again: the records of passes, and the verdict that an edited file is compared with.
+The times are a cache: if they are missing or wrong, records are read in full and compared with the ledger. The copies
+are of what cannot be computed again, because it says what was so at the time: records of passes, archived verdicts.
 """
 
 import errno
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pipeline import files
 from pipeline.errors import AwfError
+from pipeline.findings.formats.view_edits import summed_up
 
+PASSES = ".wystack/reviews"
+VERDICTS = ".code-review"
 _FOLDER = "views"
-_INDEX = "written.jsonl"
-_FORMAT = 4
-_SPARE = 100  # outdated lines of an index that are not worth writing it anew
+_INDEX = "written.json"
+_FORMAT = 5
 Stamp = tuple[int, int, int]  # time of the content, time of any change (which no program can set), size
 
 
 class Written(NamedTuple):
-    """A file as awf wrote it."""
+    """A file as it was read or written last."""
 
     stamp: Stamp
-    version: str  # of what it shows
+    version: str  # of what it shows; empty if awf would write something else
 
 
 class Stamps:
-    """The files of one repository as awf wrote them."""
+    """The records of one repository as they were read or written last."""
 
     def __init__(self, store: Path, root: Path) -> None:
-        name = sha256(os.fsencode(root)).hexdigest()[:16]  # a store may hold runs of several repositories
         self._store = store
-        self._folder = store / _FOLDER / name
-        self._header = _line(_FORMAT, str(root))
+        self._folder = folder_of(store, root)
+        self._about = [_FORMAT, str(root)]
         self._files: dict[str, Written] | None = None  # by name; read when they are first needed
-        self._changed: set[str] = set()  # names that are not saved yet
-        self._lines = 0  # of the saved index; 0 if there is none that can be added to
+        self._changed = False
 
     @property
     def files(self) -> dict[str, Written]:
@@ -49,61 +49,106 @@ class Stamps:
             self._files = self._load()
         return self._files
 
-    def record(self, name: str, stamp: Stamp, version: str) -> None:
-        """Note a file that has the content that awf would write."""
+    def record(self, name: str, stamp: Stamp, version: str = "") -> None:
+        """Note a file that was read or written."""
         self.files[name] = Written(stamp, version)
-        self._changed.add(name)
+        self._changed = True
 
-    def forget(self, *names: str) -> None:
-        """Forget these files, so that they are written again."""
-        self._changed.update(name for name in names if self.files.pop(name, None))
+    def forget(self, name: str) -> None:
+        """Forget a file that is gone, so that it is written again."""
+        del self.files[name]
+        self._changed = True
 
-    def save_copy(self, name: str, data: bytes) -> None:
-        """Keep a copy of what is written."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        files.write_file(self._folder / name, data, sync=False)
-
-    def read_copy(self, name: str) -> bytes | None:
-        """Return the copy of what was written last."""
-        with suppress(files.NotAFile, NotADirectoryError):
-            return files.read_file(self._folder / name)
-        return None
-
-    def copies(self, prefix: str) -> list[str]:
-        """Return the names of copies that begin like this."""
-        with suppress(FileNotFoundError, NotADirectoryError):
-            return sorted(path.name for path in self._folder.glob(f"{prefix}*"))
-        return []
+    def is_known(self, name: str, stamp: Stamp | None) -> bool:
+        """Return whether a file is as it was read or written last, or does not exist."""
+        return stamp is None or (name in self.files and self.files[name].stamp == stamp)
 
     def save(self) -> None:
-        """Save the stamps for the next process. A stage adds a few lines: all of 10,000 files take 10 ms to write."""
-        if not self._changed or not self._store.is_dir():
-            return
-        known, added = self.files, b"".join(_line(name, self.files.get(name)) for name in self._changed)
-        is_worthwhile = 0 < self._lines < 2 * len(known) + _SPARE
-        if is_worthwhile and files.append_file(self._folder / _INDEX, added):
-            self._lines += len(self._changed)
-        else:
-            self.save_copy(_INDEX, self._header + b"".join(_line(*note) for note in known.items()))
-            self._lines = len(known) + 1
-        self._changed.clear()
+        """Save the stamps for the next process: all of 10,000 take 10 ms."""
+        if self._changed and self._store.is_dir():
+            sound = {name: note for name, note in self.files.items() if note.version}
+            self._folder.mkdir(parents=True, exist_ok=True)
+            files.write_file(self._folder / _INDEX, json.dumps([self._about, sound]).encode(), sync=False)
+            self._changed = False
 
     def _load(self) -> dict[str, Written]:
         """Return what earlier processes noted; nothing if that is damaged or about another repository."""
-        header, *lines = (self.read_copy(_INDEX) or b"").splitlines(keepends=True) or [b""]
-        if header != self._header:
-            return {}
         try:
-            notes = dict(json.loads(b"[%s]" % b",".join(lines)))  # the last line about a file counts
-            found = {name: Written((*note[0],), note[1]) for name, note in notes.items() if note}
-        except (ValueError, TypeError, LookupError, RecursionError):
+            about, notes = json.loads(_read(self._folder / _INDEX) or b"[0, {}]")
+            found = {name: Written((*stamp,), version) for name, (stamp, version) in notes.items()}
+        except (ValueError, TypeError, AttributeError, RecursionError):
             return {}
-        self._lines = len(lines) + 1
-        return found
+        return found if about == self._about else {}
 
 
-def _line(*values: Any) -> bytes:
-    return json.dumps(values, separators=(",", ":")).encode() + b"\n"
+class Copies:
+    """The files of one repository that are written once: records of passes, and archived verdicts.
+
+    A copy is named `LABEL=NAME`. The label of a record says of which pass it is; a verdict has none.
+    """
+
+    def __init__(self, store: Path, root: Path) -> None:
+        self._root = root
+        self._folder = folder_of(store, root) / "copies"
+        self._seen: dict[Path, Stamp | None] = {}  # as it was written
+        self._edited: dict[Path, bytes] = {}  # what is to be put back
+
+    def has(self, label: str) -> bool:
+        """Return whether a record was written under a label."""
+        return any(self._folder.glob(f"{label}=*"))
+
+    def create(self, name: str, data: bytes, label: str = "") -> bool:
+        """Write a file, after its copy; return False, and do nothing, if it exists."""
+        path = self._path(label, name)
+        if os.path.lexists(path):
+            return False
+        self._folder.mkdir(parents=True, exist_ok=True)
+        files.write_file(self._folder / f"{label}={name}", data, sync=False)
+        files.write_file(path, data, sync=False)
+        return True
+
+    def find_edited(self, prefix: str = "") -> tuple[str, ...]:
+        """Find the files that are to be put back; return a sentence about each that was not just removed."""
+        self._edited, sentences = {}, list[str]()
+        for copy in sorted(self._folder.glob(f"{prefix}*=*")):
+            label, name = copy.name.split("=", 1)
+            path = self._path(label, name)
+            stamp = stamp_at(path)
+            if (stamp and stamp == self._seen.get(path)) or not (stamp or label):  # an archived verdict may be removed
+                continue
+            data = _read(copy)
+            if not data or _read(path) == data:  # a power cut leaves nothing of a copy
+                self._seen[path] = stamp
+                continue
+            self._edited[path] = data
+            if stamp:
+                shown = path.relative_to(self._root)
+                sentences.append(f"{shown} was put back: it is written once and cannot be edited")
+        return summed_up(sentences, "directories of awf")
+
+    def restore(self) -> None:
+        """Write the files that were found edited or removed as they were."""
+        for path, data in self._edited.items():
+            with explain_errors(f"{path.relative_to(self._root)} cannot be written"):
+                files.ensure_directory(path.parent, self._root)
+                files.write_file(path, data, sync=False)
+        self._edited = {}
+
+    def _path(self, label: str, name: str) -> Path:
+        return self._root / (PASSES if label else VERDICTS) / name
+
+
+def folder_of(store: Path, root: Path) -> Path:
+    """Return where a store keeps what is about one repository: it may hold runs of several."""
+    return store / _FOLDER / sha256(os.fsencode(root)).hexdigest()[:16]
+
+
+def _read(path: Path) -> bytes | None:
+    """Return what is in a file; None if it cannot be read as one."""
+    try:
+        return files.read_file(path)
+    except (files.NotAFile, NotADirectoryError):
+        return None
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
@@ -119,14 +164,6 @@ def stamp_at(path: Path) -> Stamp | None:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
             return None
         raise
-
-
-def has_content(path: Path, data: bytes) -> bool:
-    """Return whether a file has exactly this content."""
-    try:
-        return files.read_file(path, len(data)) == data
-    except (files.NotAFile, FileNotFoundError, NotADirectoryError):
-        return False
 
 
 @contextmanager

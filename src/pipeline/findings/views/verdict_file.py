@@ -1,275 +1,213 @@
 """The directory `.code-review/`: the latest verdict, the archive of earlier ones, and the reason for an ABORT.
 
-An archived verdict is never overwritten. The store has a copy of each verdict as awf wrote it: a status of the latest
-that differs from that was edited, and everything else that differs is put back.
+What belongs into the latest verdict can be computed from the ledger at any time: it is compared with what is there, a
+status that somebody changed is taken, and the rest is written again. An archived verdict is written once.
 """
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
-from pathlib import Path
-from types import MappingProxyType
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pipeline import files
-from pipeline.errors import AwfError
-from pipeline.findings.events import Pass
+from pipeline.findings.events import LedgerEvent, Pass
 from pipeline.findings.formats import strict_json
 from pipeline.findings.formats.items import limit_nesting
-from pipeline.findings.formats.verdict import COUNTING, check_document, items_of, read_verdict_edits, render_verdict
-from pipeline.findings.formats.view_edits import ViewEdits, summed_up
-from pipeline.findings.git import in_repository, run_git
+from pipeline.findings.formats.verdict import (
+    COUNTING,
+    check_document,
+    is_earlier,
+    items_of,
+    read_verdict_edits,
+    render_verdict,
+)
+from pipeline.findings.formats.view_edits import ViewEdits
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.reviews import review
 from pipeline.findings.verdicts import Verdict
-from pipeline.findings.views.stamps import Stamp, Stamps, explain_errors, has_content, stamp_at, stamp_of
+from pipeline.findings.views.stamps import VERDICTS, Copies, Stamp, explain_errors, stamp_at, stamp_of
 
-DIRECTORY = ".code-review"
+DIRECTORY = VERDICTS
 LATEST = "review-latest.json"
 ABORT = "abort-reason.md"
 _LABEL = f"{DIRECTORY}/{LATEST}"
-_NO_ENVIRONMENT: Mapping[str, str] = MappingProxyType({})
+_ABORTED = "# Review "  # how the reason for an ABORT begins
 
 
 class VerdictFile:
     """The verdict file of one repository and what belongs to it."""
 
-    def __init__(self, root: Path, stamps: Stamps, environ: Mapping[str, str] = _NO_ENVIRONMENT) -> None:
+    def __init__(self, root: Path, store: Path) -> None:
         self._root = root
+        self._copies = Copies(store, root)
         self._folder = root / DIRECTORY
-        self._stamps = stamps
-        self._environ = environ
-        self._read: Stamp | None = None  # of the file when it was read last
-        self._ignored = False  # whether git was made to ignore the directory
-        self._archives: list[tuple[str, bytes]] = []  # to be put back
         self.path = self._folder / LATEST
+        self._read: Stamp | None = None  # of the file when this process read or wrote it last
+        self._shown = -1  # how much of the ledger it showed then; -1 if it is not as awf would write it
+        self._fault = ""  # why it is no verdict
+        self._report = ""  # the path that it named
+        self._replaced: tuple[bytes, ...] = ()  # the verdicts that the next review takes the place of
+        self._reason: bytes | None = None  # what belongs into the reason for an ABORT; nothing if there is to be none
 
-    @property
-    def exists(self) -> bool:
-        """Whether there is a latest verdict: the file, or the copy of what awf wrote into it."""
-        return os.path.lexists(self.path) or self._copy() is not None
+    def read_edits(self, ledger: Ledger, at: str, by: str, said: Sequence[LedgerEvent] = ()) -> ViewEdits:
+        """Return what was said in the latest verdict beside what was `said` elsewhere already.
 
-    def read_edits(self, ledger: Ledger, at: str, by: str) -> ViewEdits:
-        """Return what was said in the latest verdict, and a sentence about each file that will be put back."""
-        latest = self._edits_of_latest(ledger, at, by)
-        others = tuple(f"{DIRECTORY}/{name} was put back: nothing in it can be edited" for name, _ in self._edited())
-        return ViewEdits(latest.events, latest.problems + summed_up(others, DIRECTORY))
-
-    def _edits_of_latest(self, ledger: Ledger, at: str, by: str) -> ViewEdits:
-        """Return what was changed in the latest verdict.
-
-        It is read only if its times or size changed. One that awf never wrote is left alone.
+        There is a sentence about each file that will be put back.
         """
-        written, stamp = self._stamps.files.get(LATEST), stamp_at(self.path)
-        if (written and written.stamp == stamp) or not ledger.passes:
-            return ViewEdits()
-        copy = self._copy()
-        if stamp is None:
-            return ViewEdits(problems=(f"{_LABEL} was removed; it was written again",) if copy else ())
-        self._read, found = stamp, self._present()
-        if isinstance(found, str):
-            return ViewEdits(problems=(f"{_LABEL} {found}; it was moved aside and written again",))
-        if found is None or found == copy:
-            return ViewEdits()
-        now = _loads(_render(ledger, _report_path(ledger, copy)))
-        if found == now or (copy is None and _is_foreign(found, ledger)):
-            return ViewEdits()
-        if _is_foreign(found, ledger):
-            kept = f"it was kept as {_archive_name(found)}; import it if it counts"
-            return ViewEdits(problems=(f"{_LABEL} was of review {found['reviewId']}, which awf did not make: {kept}",))
-        return read_verdict_edits(found, copy or now, ledger, _LABEL, at=at, by=by)
+        stamp = stamp_at(self.path)
+        latest = ViewEdits()
+        if stamp is None or stamp != self._read:
+            latest = self._edits_in(self._load(), ledger, said, at, by)
+            self._read = stamp
+        problems = latest.problems
+        if self._is_reason_edited():
+            problems += (f"{DIRECTORY}/{ABORT} was put back: nothing in it can be edited",)
+        return ViewEdits(latest.events, problems)
 
-    def write(self, ledger: Ledger, passed: Pass | None = None) -> list[str]:
-        """Bring the latest verdict up to date; return problems. With a pass it replaces one that awf did not write.
+    def _edits_in(
+        self, found: bytes | str | None, ledger: Ledger, said: Sequence[LedgerEvent], at: str, by: str
+    ) -> ViewEdits:
+        """Return what was changed in the latest verdict. Before the first pass there is none of awf."""
+        document = _parse(found) if isinstance(found, bytes) else found or ""
+        self._fault = document if isinstance(document, str) else ""
+        if ledger.last is None:
+            self._replaced = (found,) if isinstance(found, bytes) else ()
+            return ViewEdits()
+        if isinstance(document, dict):
+            self._report = document["reportPath"]
+        now = self._render(ledger)
+        written = strict_json.dumps(now)
+        self._replaced, self._reason, self._shown = (written,), _abort_reason(now), -1
+        if found == written:
+            self._shown = ledger.length
+            return ViewEdits()
+        if self._fault:
+            return ViewEdits(problems=(f"{_LABEL} {self._fault}; it was moved aside and written again",))
+        if not isinstance(document, dict) or not isinstance(found, bytes):  # it was removed
+            return ViewEdits()
+        if _is_foreign(document, ledger):
+            self._replaced = (found, written)
+            kept = f"it was kept as {_archive_name(document)}; import it if it counts"
+            sentence = f"{_LABEL} was of review {document['reviewId']}, which awf did not make: {kept}"
+            return ViewEdits(problems=(sentence,))
+        if is_earlier(document, now, ledger):
+            self._replaced, self._reason = (found, written), None
+        return read_verdict_edits(document, strict_json.loads(written), ledger.extended(said), _LABEL, at=at, by=by)
 
-        A file that was changed after it was read last is left for the next `read_edits`. The other files are put back.
+    def write(self, ledger: Ledger) -> list[str]:
+        """Write the latest verdict and the reason for an ABORT as they should be; return problems.
+
+        A file that was edited since it was read last is left for the next `read_edits`.
         """
-        problems = self._write_latest(ledger, passed)
-        self._restore([*self._edited()])
-        self._archives = []
-        return problems
+        stamp = stamp_at(self.path)
+        if ledger.last is None or (stamp != self._read and self._is_edited(ledger)):
+            return []
+        if stamp and self._shown == ledger.length and self._content(ABORT) == self._reason:
+            return []
+        document = self._render(ledger)
+        data, reason = strict_json.dumps(document), _abort_reason(document)
+        with explain_errors(f"{DIRECTORY} cannot be used"):
+            problems = [files.ensure_directory(self._folder, self._root)]
+        with files.lock_directory(self._folder):
+            self._ignore()
+            problems += self._make_room(document["reviewId"])
+            # The reason for an ABORT comes before it and goes after it: there is none without a reason.
+            if reason:
+                files.write_file(self._folder / ABORT, reason, sync=False)
+            files.write_file(self.path, data, sync=False)
+            if not reason and os.path.lexists(self._folder / ABORT):
+                files.remove_file(self._folder / ABORT)
+            self._read = stamp_of(self.path.lstat())
+        self._shown, self._replaced, self._reason, self._fault = ledger.length, (data,), reason, ""
+        return [problem for problem in problems if problem]
 
-    def _write_latest(self, ledger: Ledger, passed: Pass | None) -> list[str]:
-        written, stamp = self._stamps.files.get(LATEST), stamp_at(self.path)
-        if ledger.last is None or (written and (written.stamp, written.version) == (stamp, str(ledger.length))):
-            return []
-        copy = self._copy()
-        if copy is None and passed is None and self._holds_foreign(ledger):
-            return []
-        if copy is not None and stamp is not None and stamp != self._read and not (written and written.stamp == stamp):
-            return []
-        return self._save(_render(ledger, _report_path(ledger, copy)), ledger)
+    def _is_edited(self, ledger: Ledger) -> bool:
+        """Return whether there are edits in a file that was not read since it changed; then it still is not."""
+        if self.read_edits(ledger, at="", by="") == ViewEdits():
+            return False
+        self._read = None
+        return True
 
     def set_report(self, ledger: Ledger, path: str) -> list[str]:
         """Name the report of the latest review in its verdict; return problems."""
-        return self._save(_render(ledger, path), ledger)
+        problems = self.write(ledger)
+        self._report, self._shown = path, -1
+        return problems + self.write(ledger)
 
-    def report_of(self, passed: Pass) -> str:
-        """Return the path of the report of a pass's review, if it has one and is the latest."""
-        copy = self._copy()
-        return str(copy["reportPath"]) if copy and copy["reviewId"] == passed.review else ""
+    def report_of(self, ledger: Ledger, passed: Pass) -> str:
+        """Return the path of the report of a pass's review, if it is the latest and its verdict names one.
 
-    def _holds_foreign(self, ledger: Ledger) -> bool:
-        """Return whether the file is of another program."""
-        found = self._present()
-        return isinstance(found, dict) and _is_foreign(found, ledger)
+        Nothing else says where that report is. The file can be edited, so what it names has to be that very report.
+        """
+        path = PurePosixPath(self._report)
+        if ledger.last is None or ledger.last.review != passed.review or path.name != report_name(ledger, passed):
+            return ""
+        there = self._root / path
+        return self._report if there.is_file() and files.is_inside(self._root, there) else ""
 
-    def _copy(self) -> dict[str, Any] | None:
-        """Return the latest verdict as awf wrote it."""
-        data = self._stamps.read_copy(LATEST)
-        document = _parse(data) if data is not None else None
-        return document if isinstance(document, dict) else None
+    def _render(self, ledger: Ledger) -> dict[str, Any]:
+        """Return the verdict file of the last pass's review."""
+        assert ledger.last is not None  # noqa: S101 - nobody asks before the first pass
+        return render_verdict(review(ledger), ledger.last, self.report_of(ledger, ledger.last))
 
-    def _present(self) -> dict[str, Any] | str | None:
-        """Return the verdict in the file, or why it is not one; None if there is no file."""
-        data = self._bytes()
-        return _parse(data) if isinstance(data, bytes) else data
-
-    def _bytes(self) -> bytes | str | None:
+    def _load(self) -> bytes | str | None:
+        """Return what the file contains, or why it cannot be a verdict; None if there is no file."""
         if not files.can_be_directory(self._folder, self._root):
             return "is not in a directory of this repository"
         try:
-            with explain_errors(f"{_LABEL} cannot be read"), suppress(NotADirectoryError):
+            with explain_errors(f"{_LABEL} cannot be read"):
                 return files.read_file(self.path)
         except files.NotAFile as error:
             return str(error)
-        return None
 
-    def _edited(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the other files that are not as awf wrote them, with what they said; nothing if one should not exist.
+    def _is_reason_edited(self) -> bool:
+        """Return whether somebody wrote another reason for an ABORT. That of an earlier ABORT may still be there."""
+        found = self._content(ABORT)
+        if self._reason is None or found in (b"", self._reason):
+            return False
+        return bool(self._reason) or not found.startswith(_ABORTED.encode())
 
-        The reason for an ABORT is there as long as that is the verdict.
-        """
-        yield from self._archives
-        written, stamp = self._stamps.files.get(ABORT), stamp_at(self._folder / ABORT)
-        copy = None if stamp == (written.stamp if written else None) else self._copy()
-        if copy is None:
-            return
-        reason = _abort_reason(copy).encode() if copy["verdict"] == Verdict.ABORT else b""
-        if stamp and reason and has_content(self._folder / ABORT, reason):
-            self._stamps.record(ABORT, stamp, "")
-        elif stamp or reason:
-            yield ABORT, reason
+    def _content(self, name: str) -> bytes:
+        """Return what a file says, or why it cannot; nothing if there is none."""
+        path = self._folder / name
+        if not os.path.lexists(path):
+            return b""
+        try:
+            return files.read_file(path) or b""
+        except files.NotAFile as error:
+            return str(error).encode()
 
-    def look_at_archives(self) -> None:
-        """Find the archived verdicts that were edited. No stage does: after a thousand rounds there are as many."""
-        self._archives = [*self._edited_archives()]
+    def _ignore(self) -> None:
+        """Have git ignore the directory, by a rule in it."""
+        if not os.path.lexists(self._folder / ".gitignore"):
+            files.write_file(self._folder / ".gitignore", b"*\n", sync=False)
 
-    def _edited_archives(self) -> Iterator[tuple[str, bytes]]:
-        """Yield the archived verdicts that are not as awf wrote them. One that was removed is not missed."""
-        for name in self._stamps.copies("review-"):
-            path, known = self._folder / name, self._stamps.files.get(name)
-            stamp = stamp_at(path)
-            if name == LATEST or stamp is None or (known and known.stamp == stamp):
-                continue
-            data = self._stamps.read_copy(name) or b""
-            if isinstance(_parse(data), str):  # the copy was cut off
-                continue
-            if has_content(path, data):
-                self._stamps.record(name, stamp, "")
-            else:
-                yield name, data
-
-    def _restore(self, edited: Sequence[tuple[str, bytes]]) -> None:
-        """Write files again as they were, and remove what should not exist."""
-        if not edited:
-            return
-        with explain_errors(f"{DIRECTORY} cannot be used"):
-            files.ensure_directory(self._folder, self._root)
-        with files.lock_directory(self._folder):
-            for name, data in edited:
-                if data:
-                    self._write(name, data)
-                else:
-                    self._remove(name)
-
-    def _write(self, name: str, data: bytes) -> None:
-        files.write_file(self._folder / name, data, sync=False)
-        self._stamps.record(name, stamp_of((self._folder / name).lstat()), "")
-
-    def _remove(self, name: str) -> None:
-        files.remove_file(self._folder / name)
-        self._stamps.forget(name)
-
-    def _save(self, data: bytes, ledger: Ledger) -> list[str]:
-        document, problems = _loads(data), list[str]()
-        if not self._ignored:
-            problems.append(ensure_git_ignored(self._root, DIRECTORY, self._environ))
-            self._ignored = True
-        with explain_errors(f"{DIRECTORY} cannot be used"):
-            problems.append(files.ensure_directory(self._folder, self._root))
-        with files.lock_directory(self._folder):
-            problems += self._make_room(document, ledger)
-            self._replace(document, data, str(ledger.length))
-        return [problem for problem in problems if problem]
-
-    def _make_room(self, document: Mapping[str, Any], ledger: Ledger) -> Iterator[str]:
-        """Archive the latest verdict under its own id, unless it is a quick one or the same review.
-
-        Of a file that was edited, what awf wrote is archived. A verdict that awf did not make is kept as it is.
-        """
-        data, copy = self._bytes(), self._stamps.read_copy(LATEST)
-        found = _parse(data) if isinstance(data, bytes) else data
-        if isinstance(found, str):
+    def _make_room(self, review_id: str) -> Iterator[str]:
+        """Archive what is not of this review, and move aside what is no verdict."""
+        if self._fault and os.path.lexists(self.path):
             yield f"{_LABEL} was not a verdict; it was moved aside to {files.move_aside(self.path)}"
-        given = [copy] if copy is not None else []
-        if isinstance(data, bytes) and isinstance(found, dict) and (copy is None or _is_foreign(found, ledger)):
-            given.append(data)
-        for content in given:
+        for content in self._replaced:
             latest = _parse(content)
-            if isinstance(latest, dict) and latest["reviewId"] != document["reviewId"] and latest["mode"] != "quick":
+            if isinstance(latest, dict) and latest["reviewId"] != review_id and latest["mode"] != "quick":
                 yield self._archive(latest, content)
 
     def _archive(self, latest: Mapping[str, Any], content: bytes) -> str:
-        """Keep a verdict for good; return a note if another one has its name."""
-        name = archived = _archive_name(latest)
-        number = 1
-        while not has_content(self._folder / archived, content):
-            if files.create_file(self._folder / archived, content, sync=False):
+        """Keep a verdict for good, under its own id unless another one has that name; then return a note."""
+        name, number = _archive_name(latest), 1
+        archived = name
+        while not self._copies.create(archived, content):
+            if self._content(archived) == content:
                 break
             number += 1
             archived = f"review-{latest['reviewId']}.{number}.json"
-        self._stamps.save_copy(archived, content)
-        self._stamps.record(archived, stamp_of((self._folder / archived).lstat()), "")
         return "" if archived == name else f"{DIRECTORY}/{name} exists; the later verdict was archived as {archived}"
 
-    def _replace(self, document: Mapping[str, Any], data: bytes, version: str) -> None:
-        """Write the latest verdict, then its copy. The reason for an ABORT comes before it, and goes after it."""
-        aborts = document["verdict"] == Verdict.ABORT
-        if aborts:
-            self._write(ABORT, _abort_reason(document).encode())
-        if not has_content(self.path, data):
-            files.write_file(self.path, data, sync=False)
-        if self._stamps.read_copy(LATEST) != data:
-            self._stamps.save_copy(LATEST, data)
-        self._stamps.record(LATEST, stamp_of(self.path.lstat()), version)
-        if not aborts:
-            self._remove(ABORT)
 
-
-def ensure_git_ignored(root: Path, name: str, environ: Mapping[str, str]) -> str:
-    """Have git ignore a directory in this clone; return what went wrong, if anything."""
-    rule = f"{name}/"
-    exclude = root / ".git" / "info" / "exclude"
-    try:
-        if not in_repository(root) or rule.encode() in (_lines(exclude) if exclude.is_file() else ()):
-            return ""
-        if run_git(root, environ, "check-ignore", f"{name}/any", accepted=(0, 1)):
-            return ""
-        exclude = root / run_git(root, environ, "rev-parse", "--git-path", "info/exclude").strip()
-        exclude.parent.mkdir(parents=True, exist_ok=True)
-        with files.lock_directory(exclude.parent):
-            lines = _lines(exclude)
-            if rule.encode() not in lines:
-                files.write_file(exclude, b"".join(line + b"\n" for line in (*lines, rule.encode())))
-    except (OSError, files.NotAFile, AwfError) as error:
-        return f"git could not be made to ignore {rule}: {error}; add it to .gitignore"
-    return ""
-
-
-def _lines(path: Path) -> list[bytes]:
-    return (files.read_file(path) or b"").splitlines()
+def report_name(ledger: Ledger, passed: Pass) -> str:
+    """Return the name of the report of a pass's review: every pass of a review has the same one, that of the first."""
+    first = next(one for one in ledger.passes.values() if one.review == passed.review)
+    return f"{first.started_at[:10]}-{first.scope}-{passed.review}.md"
 
 
 def _is_foreign(document: Mapping[str, Any], ledger: Ledger) -> bool:
@@ -279,28 +217,11 @@ def _is_foreign(document: Mapping[str, Any], ledger: Ledger) -> bool:
     return not any(str(item.get("x_finding")) in ledger.findings for item in items_of(document))
 
 
-def _render(ledger: Ledger, report_path: str) -> bytes:
-    """Return the verdict file of the last pass's review."""
-    assert ledger.last is not None  # noqa: S101 - nobody asks before the first pass
-    return strict_json.dumps(render_verdict(review(ledger), ledger.last, report_path))
-
-
-def _loads(data: bytes) -> dict[str, Any]:
-    document: dict[str, Any] = strict_json.loads(data)
-    return document
-
-
-def _report_path(ledger: Ledger, copy: Mapping[str, Any] | None) -> str:
-    """Return the path of the report of the latest review, if the copy of its verdict names one."""
-    same = copy is not None and ledger.last is not None and copy["reviewId"] == ledger.last.review
-    return str(copy["reportPath"]) if copy and same else ""
-
-
 def _archive_name(document: Mapping[str, Any]) -> str:
     return f"review-{document['reviewId']}.json"
 
 
-@lru_cache(maxsize=1)  # a pass reads what the pass before has written four times
+@lru_cache(maxsize=2)  # the verdict of the pass before is looked at again, to archive it
 def _parse(data: bytes) -> dict[str, Any] | str:
     """Return a verdict, or why the file is not one."""
     try:
@@ -313,25 +234,25 @@ def _parse(data: bytes) -> dict[str, Any] | str:
     return verdict
 
 
-def _abort_reason(document: Mapping[str, Any]) -> str:
-    """Return what caused an ABORT, and what to do next."""
+def _abort_reason(document: Mapping[str, Any]) -> bytes:
+    """Return what caused an ABORT, and what to do next; nothing for another verdict."""
+    if document["verdict"] != Verdict.ABORT:
+        return b""
     counting = [item for item in items_of(document) if item["status"] in COUNTING]
     causes = [item for item in counting if item.get("x_system_breaking") is True]
-    lines = [f"- `{_quote(_place(one))}`: {_quote(one['title'])} ({_quote(one['domain'])})" for one in causes]
-    return "\n".join(
-        [
-            f"# Review {document['reviewId']} was aborted",
-            "",
-            f"Reviewed: {document['scope']} `{_quote(document['target'])}`, {document['timestamp']}",
-            "",
-            "These findings endanger the whole system. No agent should fix them on its own:",
-            "",
-            *lines,
-            "",
-            "Next: have a person look at the cause and decide what to do, then start a full review.",
-            "",
-        ]
-    )
+    lines = [
+        f"{_ABORTED}{document['reviewId']} was aborted",
+        "",
+        f"Reviewed: {document['scope']} `{_quote(document['target'])}`, {document['timestamp']}",
+        "",
+        "These findings endanger the whole system. No agent should fix them on its own:",
+        "",
+        *(f"- `{_quote(_place(one))}`: {_quote(one['title'])} ({_quote(one['domain'])})" for one in causes),
+        "",
+        "Next: have a person look at the cause and decide what to do, then start a full review.",
+        "",
+    ]
+    return "\n".join(lines).encode()
 
 
 def _place(item: Mapping[str, Any]) -> str:

@@ -130,6 +130,7 @@ def test_the_file_has_the_keys_of_its_format() -> None:
         "recommendation": "Wrap it in try-catch.",
         "status": "open",
         "x_finding": "fnd_1",
+        "x_history": 1,
     }
 
 

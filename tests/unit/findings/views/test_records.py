@@ -24,9 +24,10 @@ from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingState, PassId, What
 from pipeline.findings.reviews import review
 from pipeline.findings.triage import merge_lines, split_findings
+from pipeline.findings.views import Views
 from pipeline.findings.views.record_store import Trust
 from pipeline.findings.views.records import SUGGESTION, RecordDirectory, render_file
-from pipeline.findings.views.stamps import Stamps
+from pipeline.findings.views.stamps import Copies, Stamps
 
 ONE = finding().id
 PASS = PassId("REV-1767322800-abc1234")
@@ -41,15 +42,13 @@ def root(tmp_path: Path) -> Path:
 
 
 def new(root: Path, store: str = ".awf", **more: Any) -> RecordDirectory:
-    """The records as another process sees them; stamps that it does not save are its own."""
-    return RecordDirectory(root, Stamps(root / store, root), **more)
+    """The records as another process sees them."""
+    return RecordDirectory(root, root / store, **more)
 
 
 def save(root: Path, ledger: Ledger) -> None:
     """Write in a process of its own, which notes in the store what it wrote."""
-    stamps = Stamps(root / ".awf", root)
-    RecordDirectory(root, stamps).write_findings(ledger)
-    stamps.save()
+    RecordDirectory(root, root / ".awf").write_findings(ledger)
 
 
 def file_of(root: Path, number: int = 1) -> Path:
@@ -90,7 +89,14 @@ def a_pass(ledger: Ledger, id: str = PASS, **more: Any) -> Pass:
 
 
 def write_pass(records: RecordDirectory, ledger: Ledger, passed: Pass) -> list[str]:
-    return records.write_pass(review(ledger, passed), passed)
+    return records.write_pass(review(ledger, passed), passed) if records.lacks(passed) else []
+
+
+def restored(root: Path) -> list[str]:
+    copies = Copies(root / ".awf", root)
+    problems = copies.find_edited()
+    copies.restore()
+    return list(problems)
 
 
 def passes(root: Path) -> dict[str, Any]:
@@ -99,10 +105,10 @@ def passes(root: Path) -> dict[str, Any]:
 
 
 def test_without_the_directory_nothing_is_written_and_a_suggestion_is_made_once(tmp_path: Path) -> None:
-    """000-03, 000-07: no directory, no file, and one line however often one writes."""
-    records, ledger = new(tmp_path, "store"), ledger_of(finding())
-    assert (records.write_findings(ledger), write_pass(records, ledger, a_pass(ledger))) == ([], [])
-    assert (records.suggestion(), records.suggestion(), list(tmp_path.iterdir())) == (SUGGESTION, "", [])
+    """000-03, 000-07: no directory, no record, and one line however often one writes."""
+    views, ledger = Views(tmp_path, tmp_path / "store"), ledger_of(finding(), id=PASS)
+    assert [views.write(ledger, ledger.last).suggestion for _ in range(2)] == [SUGGESTION, ""]
+    assert [path.name for path in tmp_path.iterdir()] == [".code-review"]
     assert "\n" not in SUGGESTION
     assert SUGGESTION.startswith("No workspace record store — review record skipped.")
 
@@ -349,31 +355,17 @@ def test_files_that_nobody_touched_are_not_opened(root: Path, monkeypatch: pytes
     again = new(root)
     retitle(ledger, 7)
     assert look(again, ledger) == ViewEdits()
-    assert [name for name in opened if name.startswith("fnd_")] == ["fnd_00000007.json"]
-
-
-def test_what_changed_is_added_to_the_stamps_until_most_of_them_are_outdated(root: Path) -> None:
-    """0-38: a stage with one changed record adds two lines to the saved stamps, which do not grow without bound."""
-    ledger = ledger_of(*(finding(number) for number in range(1, 51)))
-    sizes = []
-    for number in range(150):
-        retitle(ledger, 7)
-        save(root, ledger)
-        (index,) = (root / ".awf").glob("views/*/written.jsonl")
-        sizes.append(len(index.read_bytes().splitlines()))
-        assert read(new(root), ledger) == ViewEdits(), number
-    assert sizes[:3] == [52, 54, 56]
-    assert max(sizes) <= 2 * 51 + 102
-    assert sorted(sizes) != sizes
+    assert [name for name in opened if name.startswith("fnd_")] == []
+    assert titles(root)[6] == "Another"
 
 
 @pytest.mark.parametrize("left", ["nothing", "directory", "link"])
-def test_stamps_that_cannot_be_added_to_are_written_anew(tmp_path: Path, left: str) -> None:
+def test_stamps_are_written_anew(tmp_path: Path, left: str) -> None:
     """0-38: whatever becomes of the saved stamps meanwhile, the next process knows all of them; no link is followed."""
     stamps, other = Stamps(tmp_path, tmp_path), tmp_path / "other"
     stamps.record("fnd_1.json", (1, 2, 3), "1")
     stamps.save()
-    (index,) = tmp_path.glob("views/*/written.jsonl")
+    (index,) = tmp_path.glob("views/*/written.json")
     index.rename(other)
     content = other.read_bytes()
     if left == "directory":
@@ -391,7 +383,7 @@ def test_without_sound_stamps_files_are_read_in_full(root: Path, damage: str) ->
     """0-38: stamps are a cache; an edit is found and judged the same without them."""
     ledger = ledger_of(finding())
     save(root, ledger)
-    (index,) = (root / ".awf").glob("views/*/written.jsonl")
+    (index,) = (root / ".awf").glob("views/*/written.json")
     if damage == "forged":
         index.write_text(index.read_text().replace('"1.', '"9.'))
     elif damage == "cut off":
@@ -418,7 +410,7 @@ def test_a_pass_is_written_once(root: Path) -> None:
     before = path.read_bytes()
     ledger.apply(turned(1, FindingState.VERIFIED_FIXED, at=LATER))
     assert write_pass(new(root), ledger, passed) == []
-    new(root).restore_passes()
+    assert restored(root) == []
     assert (list(passes(root)), path.read_bytes()) == ([PASS], before)
 
 
@@ -447,11 +439,9 @@ def test_the_record_of_a_pass_is_put_back(root: Path, damage: str) -> None:
         path.write_bytes(before.replace(b'"verdict": "', b'"verdict": "not '))
     elif damage == "link":
         path.symlink_to("/etc/passwd")
-    records = new(root)
-    assert [path.name in problem for problem in read(records, ledger).problems] == [True] * (damage != "removed")
-    records.restore_passes()
+    assert [path.name in problem for problem in restored(root)] == [True] * (damage != "removed")
     assert (path.read_bytes(), path.is_symlink()) == (before, False)
-    assert read(new(root), ledger) == ViewEdits()
+    assert restored(root) == []
 
 
 @pytest.mark.parametrize("id", ["../REV-1-a", "REV-1", "REV-x-abc", "REV-1-../../a"])
@@ -487,10 +477,10 @@ def test_two_processes_at_once_lose_nothing(root: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from pipeline.findings.events import Pass; from pipeline.findings.ledger import Ledger\n"
-        "from pipeline.findings.reviews import review; from pipeline.findings.views.stamps import Stamps\n"
+        "from pipeline.findings.reviews import review\n"
         "from pipeline.findings.views.records import RecordDirectory\n"
         "root, who = Path(sys.argv[1]), sys.argv[2]\n"
-        "records = RecordDirectory(root, Stamps(root / who, root))\n"
+        "records = RecordDirectory(root, root / who)\n"
         "for number in range(8):\n"
         "    passed = Pass(id=f'REV-{number}-abc', started_at='', review='', task=who, round=number)\n"
         "    records.write_pass(review(Ledger(), passed), passed)"

@@ -14,8 +14,8 @@ from pipeline.findings.events import FindingChanged, FindingRaised
 from pipeline.findings.formats.view_edits import ViewEdits
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, FindingState, PassId, Severity, What
-from pipeline.findings.views.stamps import Stamps
-from pipeline.findings.views.verdict_file import ABORT, DIRECTORY, LATEST, VerdictFile, ensure_git_ignored
+from pipeline.findings.views.stamps import Copies
+from pipeline.findings.views.verdict_file import ABORT, DIRECTORY, LATEST, VerdictFile
 
 IDS = {number: f"{number:08x}" for number in range(1, 6)}
 BREAKING = {"severity": Severity.CRITICAL, "system_breaking": True}
@@ -24,37 +24,39 @@ BREAKING = {"severity": Severity.CRITICAL, "system_breaking": True}
 class Reviewed:
     """A repository whose reviews are recorded, and the verdict file of one process after another."""
 
-    def __init__(self, root: Path, store: Path) -> None:
+    def __init__(self, root: Path) -> None:
         self.root = root
-        self.store = store
         self.ledger = Ledger()
         self.file = self.open()
         self.path = self.file.path
 
     def open(self) -> VerdictFile:
         """The verdict file as another process sees it."""
-        return VerdictFile(self.root, Stamps(self.store, self.root))
+        return VerdictFile(self.root, self.root.with_name("store"))
 
     def review(self, number: int, *found: Finding, **more: Any) -> list[str]:
         """Record a pass that raised these findings, and write its verdict; return problems."""
         given = {"review": IDS[number]} | more
+        self.read()
         event = assessed(PassId(f"REV-{number}-a"), **given)
         self.ledger.apply(event)
         for one in found:
             self.ledger.apply(FindingRaised(at=AT, finding=one))
-        return self.file.write(self.ledger, event.assessment)
+        return self.file.write(self.ledger)
 
     def read(self) -> ViewEdits:
         return self.file.read_edits(self.ledger, LATER, "stage:fix")
 
     def look(self) -> ViewEdits:
         """What every command does: add what was said, and write the file again."""
-        self.file.look_at_archives()
         edits = self.read()
         for event in edits.events:
             self.ledger.apply(event)
+        copies = Copies(self.root.with_name("store"), self.root)
+        put_back = copies.find_edited()
+        copies.restore()
         self.file.write(self.ledger)
-        return edits
+        return ViewEdits(edits.events, edits.problems + put_back)
 
     def latest(self) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self.path.read_text())
@@ -79,8 +81,7 @@ class Reviewed:
 @pytest.fixture
 def known(tmp_path: Path) -> Reviewed:
     (tmp_path / "repo").mkdir()
-    (tmp_path / "store").mkdir()
-    return Reviewed(tmp_path / "repo", tmp_path / "store")
+    return Reviewed(tmp_path / "repo")
 
 
 def said(edits: ViewEdits) -> list[tuple[What, str, str]]:
@@ -190,7 +191,7 @@ def test_a_claim_and_a_dispute_without_a_note_are_said_and_shown(known: Reviewed
     ],
 )
 def test_anything_else_is_put_back_byte_for_byte(known: Reviewed, edited: Callable[[str], str]) -> None:
-    """0-37: one sentence says so, once; a file that was removed is written again as well."""
+    """0-37: one sentence says so, once; a file that was removed is written again."""
     known.review(1, finding(severity=Severity.HIGH))
     before = known.path.read_bytes()
     known.path.write_text(edited(before.decode()))
@@ -199,26 +200,24 @@ def test_anything_else_is_put_back_byte_for_byte(known: Reviewed, edited: Callab
     assert known.look() == ViewEdits()
     assert list(known.reviews()) == [LATEST], "nothing forged is archived"
     known.path.unlink()
-    assert (len(known.look().problems), known.path.read_bytes()) == (1, before)
+    assert (known.look(), known.path.read_bytes()) == (ViewEdits(), before)
 
 
-@pytest.mark.parametrize("fresh", [False, True], ids=["with stamps", "without stamps"])
+@pytest.mark.parametrize("fresh", [False, True], ids=["same process", "another one"])
 def test_the_other_files_are_put_back_as_well(known: Reviewed, *, fresh: bool) -> None:
-    """An archived verdict and the reason for an ABORT: one sentence for each; a removed archive is not missed."""
+    """001-12: and an archived verdict; one sentence for each. A removed archive is not missed."""
     reason, archive = known.path.parent / ABORT, known.path.parent / f"review-{IDS[1]}.json"
     known.review(1, finding())
     known.review(2, finding(2, **BREAKING))
     before = [reason.read_bytes(), archive.read_bytes()]
-    for edited in ("It is fine.", "{}", None):
+    for edited in ("It is fine.", None):
         for path in (reason, archive):
             path.unlink()
             if edited is not None:
                 path.write_text(edited)
         if fresh:
             known.file = known.open()
-            for index in known.store.glob("views/*/written.jsonl"):
-                index.unlink()
-        assert len(known.look().problems) == (2 if edited is not None else int(not fresh))
+        assert len(known.look().problems) == (0 if edited is None else 2)
         assert (reason.read_bytes(), archive.exists()) == (before[0], edited is not None)
         assert edited is None or archive.read_bytes() == before[1]
         assert known.look() == ViewEdits()
@@ -241,11 +240,10 @@ def test_a_status_counts_beside_an_edit_that_does_not(known: Reviewed) -> None:
     assert (known.statuses(), known.latest()["verdict"]) == (["fixed", "open"], "WARN")
 
 
-def test_without_the_copy_of_what_was_written_the_file_is_compared_with_the_ledger(known: Reviewed) -> None:
-    """0-37: the store's copy is a cache: without it, a claim counts and a verdict is put back just the same."""
+def test_another_process_reads_the_same_from_the_file(known: Reviewed) -> None:
+    """0-37: nothing is known of the file but what is in it: a claim counts, and a verdict is put back."""
     known.review(1, finding(severity=Severity.HIGH), finding(2, severity=Severity.HIGH))
     known.edit(status="fixed", verdict="PASS")
-    known.store = known.store.parent / "another"
     known.file = known.open()
     edits = known.look()
     assert (len(edits.events), len(edits.problems)) == (1, 1)
@@ -253,14 +251,19 @@ def test_without_the_copy_of_what_was_written_the_file_is_compared_with_the_ledg
 
 
 def test_an_edit_after_the_last_look_is_not_written_over(known: Reviewed) -> None:
-    """0-37: it is left for the next look."""
-    known.review(1, finding())
+    """0-37: it is left for the next look, unless more was said of that very finding since."""
+    known.review(1, finding(), finding(2))
     assert known.look() == ViewEdits()
-    known.edit(status="fixed")
+    known.edit(status="fixed", number=1)
     known.ledger.apply(turned(1, FindingState.REOPENED, at=LATER))
     known.file.write(known.ledger)
-    assert known.statuses() == ["fixed"]
+    assert known.statuses() == ["open", "fixed"]
     assert said(known.look()) == [(What.CLAIM, "fixed", "stage:fix")]
+    assert known.statuses() == ["reopened", "fixed"]
+    known.edit(status="fixed")
+    known.ledger.apply(turned(1, FindingState.UNCERTAIN, at=LATER))
+    known.file.write(known.ledger)
+    assert (known.statuses(), known.look()) == (["open", "fixed"], ViewEdits())
 
 
 def test_an_old_file_is_not_an_edit(known: Reviewed) -> None:
@@ -271,7 +274,7 @@ def test_an_old_file_is_not_an_edit(known: Reviewed) -> None:
     assert known.read() == ViewEdits()
     known.edit(status="fixed")
     edits = known.look()
-    assert (edits.events, len(edits.problems), known.statuses()) == ((), 1, ["wont_fix"])
+    assert (edits, known.statuses()) == (ViewEdits(), ["wont_fix"])
 
 
 def test_a_verdict_of_another_program_is_left_alone_until_the_next_review(known: Reviewed) -> None:
@@ -321,13 +324,6 @@ def git(root: Path, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def hide(root: Path, **environ: str) -> None:
-    """Have a directory with a file in it ignored."""
-    (root / DIRECTORY).mkdir(exist_ok=True)
-    (root / DIRECTORY / LATEST).touch()
-    assert ensure_git_ignored(root, DIRECTORY, {**os.environ, **environ}) == ""
-
-
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     root = tmp_path / "repo"
@@ -337,36 +333,14 @@ def repository(tmp_path: Path) -> Path:
     return root
 
 
-def test_git_ignores_the_directory_in_this_clone(repository: Path) -> None:
-    """001-02, C-30: the rule is in this clone's own list, once, after what was there."""
-    exclude = repository / ".git" / "info" / "exclude"
-    exclude.parent.mkdir(exist_ok=True)
-    exclude.write_text("*.swp")
-    for _ in range(2):
-        hide(repository)
-    assert git(repository, "status", "--porcelain") == ""
-    assert exclude.read_text() == "*.swp\n.code-review/\n"
-
-
-def test_a_project_that_ignores_it_is_left_alone(repository: Path) -> None:
-    """001-02: where there is a rule already no other is added."""
-    (repository / ".gitignore").write_text(".code-review\n")
-    before = (repository / ".git" / "info" / "exclude").read_text()
-    hide(repository)
-    assert (repository / ".git" / "info" / "exclude").read_text() == before
-
-
-def test_git_ignores_it_in_a_worktree_below_the_top_and_from_a_hook(repository: Path, tmp_path: Path) -> None:
-    """001-02: the rule goes where git looks for it, whatever repository a hook's environment names."""
-    tree, below = tmp_path / "tree", repository / "app"
+def test_git_ignores_the_directory(repository: Path, tmp_path: Path) -> None:
+    """001-02, C-30: by a rule in it; no file of the project's changes, in a worktree as elsewhere."""
+    tree = tmp_path / "tree"
     git(repository, "worktree", "add", "-q", str(tree))
-    below.mkdir()
-    for root in (tree, below, repository):
-        hide(root, GIT_DIR=str(tmp_path / "elsewhere"))
+    for root in (tree, repository):
+        reviewed = Reviewed(root)
+        reviewed.review(1, finding())
         assert git(root, "status", "--porcelain") == ""
-
-
-def test_without_git_that_is_reported_where_it_matters(repository: Path, tmp_path: Path) -> None:
-    """001-02: with what to do about it, and only in a repository."""
-    assert ".gitignore" in ensure_git_ignored(repository, DIRECTORY, {"PATH": str(tmp_path)})
-    assert ensure_git_ignored(tmp_path, DIRECTORY, {"PATH": str(tmp_path)}) == ""
+        (root / DIRECTORY / ".gitignore").unlink()
+        reviewed.review(2)
+        assert git(root, "status", "--porcelain") == ""

@@ -215,7 +215,8 @@ def test_git_does_not_see_the_verdict_file_and_without_a_workspace_there_are_no_
     assert (written.problems, written.suggestion.startswith("No workspace record store")) == ((), True)
     assert not (tmp_path / ".wystack").exists()
     assert (tmp_path / ".code-review/review-latest.json").is_file()
-    assert ".code-review/" in (tmp_path / ".git/info/exclude").read_text().splitlines()
+    status = ["git", "-C", str(tmp_path), "status", "--porcelain"]
+    assert subprocess.run(status, check=True, capture_output=True).stdout == b""
 
 
 def test_what_is_said_in_both_places_is_one_event(root: Path) -> None:
