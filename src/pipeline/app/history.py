@@ -367,8 +367,9 @@ def read_ledger(journal: Journal) -> "Ledger | None":
     if next(journal.ledger(), None) is None:
         return None
     from pipeline.findings.ledger import LedgerStore  # noqa: PLC0415 - takes 40 ms, and most runs have no findings
+    from pipeline.findings.untaken import untaken  # noqa: PLC0415 - as above
 
-    return LedgerStore(journal).ledger()
+    return LedgerStore(journal, untaken(journal)).ledger()
 
 
 def read_review(journal: Journal, run_id: str) -> "Review | None":

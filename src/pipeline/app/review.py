@@ -9,10 +9,8 @@ from typing import Any
 from pipeline.app.check import CheckedWorkflow
 from pipeline.app.findings.queries import review_json
 from pipeline.app.settings import ToolSettings
-from pipeline.engine.outcome import Outcome, Status
 from pipeline.engine.ports import Journal
-from pipeline.engine.records import RunCancelled, VisitCompleted
-from pipeline.engine.state import RunStatus, State, replay
+from pipeline.engine.state import RunStatus, State
 from pipeline.errors import AwfError, ExitCode
 from pipeline.findings.git import (
     GitRefusedError,
@@ -25,9 +23,10 @@ from pipeline.findings.git import (
 )
 from pipeline.findings.ledger import Ledger, passes_of
 from pipeline.findings.model import Finding
-from pipeline.findings.reports import report_of_review, reviewer_of
+from pipeline.findings.reports import reviewer_of
 from pipeline.findings.review_options import is_review_command
 from pipeline.findings.reviews import Review, review, review_of_run
+from pipeline.findings.untaken import answered, stopped_runs
 from pipeline.findings.verdicts import Verdict
 from pipeline.language.model import (
     Access,
@@ -47,7 +46,6 @@ from pipeline.language.write import write_workflow
 from pipeline.text import did_you_mean
 
 WORKFLOW = "review"  # its name in the catalog
-_MAX_RUNS = 50  # the newest, among which a stopped one is looked for
 REVIEWS = "reviews"  # the parallel stage that runs its reviewers
 
 
@@ -268,36 +266,16 @@ def summarize_review(state: State, ledger: Ledger) -> ReviewResult:
     )
 
 
-def answered(state: State) -> tuple[str, ...]:
-    """Return the reviewers and tools of a stopped review that found something which no pass has taken in yet."""
-    found = state.progress.branches.items()
-    return tuple(reviewer_of(state.workflow.stage(name)) for name, outcome in found if _lists(name, outcome, state))
-
-
-def _lists(name: str, outcome: Outcome, state: State) -> bool:
-    stage = state.workflow.stage(name)
-    if outcome.status is Status.ERROR or not isinstance(stage, LlmStage):
-        return outcome.status not in (Status.ERROR, Status.SUCCESS)
-    report = report_of_review(stage, outcome.answers or (outcome.response,), state.directory)
-    return report is not None and (bool(report.drafts) or report.verdict == "BLOCK")
-
-
 def refuse_if_answers_wait(journal: Journal) -> None:
     """Raise AwfError if a review was stopped after somebody had found something.
 
     Resuming that review takes it in; a new one would leave it behind. Only somebody who cancels it by name drops it:
     Ctrl-C does not.
     """
-    for run in reversed(journal.runs()[-_MAX_RUNS:]):
-        last = journal.last(run).record
-        if isinstance(last, VisitCompleted) or (isinstance(last, RunCancelled) and last.reason):
-            continue
-        state = replay([entry.record for entry in journal.entries(run)])
-        if not is_review_command(state.options) or not answered(state):
-            continue
-        names = ", ".join(answered(state))
-        help = f"awf resume {run} takes it in; awf cancel {run} drops it"
-        raise AwfError(f"run {run} was stopped, and what {names} found is not taken in yet", help=help)
+    for run, state in stopped_runs(journal):
+        if is_review_command(state.options) and (names := answered(state)):
+            help = f"awf resume {run} takes it in; awf cancel {run} drops it"
+            raise AwfError(f"run {run} was stopped, and what {', '.join(names)} found is not taken in yet", help=help)
 
 
 def _unfinished(state: State) -> Iterator[str]:

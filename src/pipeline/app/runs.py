@@ -29,7 +29,7 @@ from pipeline.files import read_text
 from pipeline.findings.git import read_checkout
 from pipeline.findings.keys import ReviewKey
 from pipeline.language.inputs import resolve_inputs
-from pipeline.language.model import InputValue, TriageStage, Workflow, parse_duration, prompt_files
+from pipeline.language.model import HumanStage, InputValue, TriageStage, Workflow, parse_duration, prompt_files
 from pipeline.redaction import Redactor
 
 AWF_COMMAND = (sys.executable, "-P", "-c", "from pipeline.cli.main import main; main()")  # for a separate process
@@ -70,6 +70,7 @@ class RunResult:
     reports: int  # open ones
     findings: int  # open lines of work about what it reviews
     reason: str
+    objection: str = ""  # the verdict that fails the change, if the run reached its exit and no person approved that
     resume: tuple[str, ...] = ()  # the options `awf resume` needs to continue it
     until: float | None = None  # when an exhausted quota resets, if that is all the run waits for
     triage: Mapping[str, Any] | None = None  # what was decided on its findings, and what became of the fixes
@@ -77,8 +78,8 @@ class RunResult:
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code of the command that ran it."""
-        return _EXIT_CODES[self.status]
+        """The exit code of the command that ran it. A change that fails is not ready, wherever the workflow leads."""
+        return ExitCode.RUN_FAILED if self.objection else _EXIT_CODES[self.status]
 
     def as_event(self) -> dict[str, Any]:
         """The result as the last line of `--json`."""
@@ -91,6 +92,7 @@ class RunResult:
             "findings": self.findings,
             "outstanding": self.reports,  # an earlier name of `reports`
             "reason": self.reason,
+            **({"objection": self.objection} if self.objection else {}),
             **({"until": self.until} if self.until is not None else {}),
             **({"triage": self.triage} if self.triage else {}),
         }
@@ -303,7 +305,10 @@ def result_of(state: State, journal: Journal, ledger: Journal | None = None) -> 
     findings = len(review.open) if review else 0
     options = () if state.status is RunStatus.SUCCESS else tuple(resume_options(state))
     path = path_of(journal, state.run_id)
-    result = RunResult(state.run_id, state.status, path, reports, findings, state.reason, options, state.until)
+    result = RunResult(state.run_id, state.status, path, reports, findings, state.reason, "", options, state.until)
+    if state.status is RunStatus.SUCCESS and review and review.passed and not review.passes_by_itself:
+        approved = _is_approved(state, journal, (review.passed.stage, review.passed.visit))
+        result = result if approved else replace(result, objection=review.headline)
     if not any(isinstance(stage, TriageStage) and stage.id in state.visits for stage in state.workflow.stages):
         return result
     from pipeline.findings.walk.report import render_report, report_data  # noqa: PLC0415 - few runs have a triage
@@ -312,6 +317,23 @@ def result_of(state: State, journal: Journal, ledger: Journal | None = None) -> 
     known = read_ledger(ledger or journal)
     walk = triage_of_run(known, state.run_id) if known else None
     return replace(result, triage=report_data(walk), triage_text=render_report(walk)) if walk else result
+
+
+def _is_approved(state: State, journal: Journal, looked: tuple[str, int]) -> bool:
+    """Return whether a person approved the change, or decided on its findings, after it was looked at last."""
+    approved = False
+    for entry in journal.entries(state.run_id):
+        record = entry.record
+        if not isinstance(record, VisitCompleted):
+            continue
+        stage = state.workflow.by_id.get(record.stage)
+        if (record.stage, record.visit) == looked:
+            approved = False
+        elif isinstance(stage, TriageStage) or (
+            isinstance(stage, HumanStage) and any(one.approves for one in stage.options if one.key == record.option)
+        ):
+            approved = True
+    return approved
 
 
 def path_of(journal: Journal, run_id: str) -> tuple[str, ...]:

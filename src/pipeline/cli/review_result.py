@@ -33,6 +33,7 @@ from pipeline.findings.lines import Line
 from pipeline.findings.model import FindingState, What
 from pipeline.findings.places import follow_renames
 from pipeline.findings.review_options import ReviewOptions, review_options
+from pipeline.findings.untaken import untaken
 from pipeline.findings.verdicts import Verdict
 from pipeline.language.model import TriageStage
 from pipeline.text import format_cost, format_count, format_duration, listing, plural, truncate
@@ -44,7 +45,8 @@ _MAX_FILES = 10  # that are named
 def show_review(store: RunStore, result: RunResult, where: StoreLocation, watch: WatchOptions) -> int:
     """Print what the review of a run found, and return the exit code of the command."""
     state = load_state(store.journal, result.run_id)
-    options, ledger = review_options(state), LedgerStore(store.ledger(result.run_id)).ledger()
+    journal = store.ledger(result.run_id)
+    options, ledger = review_options(state), LedgerStore(journal, untaken(journal)).ledger()
     review = summarize_review(state, ledger)
     lines = review.review.open if where.on else follow_renames(review.review.open, ledger, state.directory, os.environ)
     code = review.exit_code(Verdict(options.fail_on.upper()))

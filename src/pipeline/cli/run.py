@@ -341,6 +341,8 @@ def format_result(result: RunResult, where: StoreLocation) -> str:
     run_id, end, now = result.run_id, where.end, time.time()
     reason = f" ({sanitize(result.reason)})" if result.reason and result.reason != result.status else ""
     lines = [f"run {run_id}: {result.status}{reason}"]
+    if result.objection:
+        lines.append(f"the change is not ready: {sanitize(result.objection)}; see: awf verdict{end}")
     if result.findings:
         lines.append(f"{plural(result.findings, 'open finding')}: awf findings list --run {run_id}{end}")
     if result.reports:

@@ -432,6 +432,11 @@ def _apply_adopted(state: State, record: WorkflowAdopted) -> State:
     if (owner := _owner_of(workflow, stage)) != stage:
         message = f'in the new workflow "{stage}", which the run is at, is a branch of "{owner}"'
         raise AwfError(message, help="make it a stage that is not a branch, or start another run")
+    at_cursor = workflow.by_id[stage]
+    branches = {branch.stage for branch in at_cursor.branches} if isinstance(at_cursor, ParallelStage) else set[str]()
+    if lost := sorted(state.progress.branches.keys() - branches):
+        message = f'the new workflow has no branch "{lost[0]}" in "{stage}", and what it answered would be lost'
+        raise AwfError(message, help="keep that branch, or start another run")
     return state._replace(
         workflow=workflow,
         prompts=record.prompts,

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pipeline import files
@@ -28,6 +29,9 @@ from pipeline.findings.model import Actor, Change, Finding, FindingId, PassId, W
 if TYPE_CHECKING:
     from pipeline.engine.ports import Journal
 
+Untaken = Mapping[str, tuple[str, ...]]
+"""By run, the reviewers and tools of which something is not taken in yet."""
+
 
 class Ledger:
     """All findings and passes, in the order in which they came."""
@@ -40,6 +44,7 @@ class Ledger:
         self.owed: dict[str, Look] = {}  # by reviewer: asked, and without a readable answer since
         self.required: tuple[str, ...] = ()  # who has to look before anything ships, as was said last
         self.rejections: dict[str, Look] = {}  # by reviewer: the last answer rejects the whole change
+        self.untaken: Untaken = {}  # what stopped runs have not handed over, which is in no event
         self.passes_before: dict[FindingId, list[int]] = {}  # how many there were at each change of a finding's history
         self._members: dict[FindingId, dict[FindingId, None]] = {}  # of each line of work
         self._of_run: dict[str, dict[PassId, Pass]] = {}  # a stage costs the same after a thousand rounds
@@ -68,6 +73,7 @@ class Ledger:
         other.length = self.length
         other.findings, other.passes, other.names = dict(self.findings), dict(self.passes), dict(self.names)
         other.owed, other.rejections = dict(self.owed), dict(self.rejections)
+        other.untaken = self.untaken
         other.required = self.required
         other.passes_before = {id: list(numbers) for id, numbers in self.passes_before.items()}
         other._members = {head: dict(members) for head, members in self._members.items()}
@@ -195,9 +201,10 @@ class Ledger:
 class LedgerStore:
     """The ledger of one journal, read as far as it is new."""
 
-    def __init__(self, journal: "Journal") -> None:
+    def __init__(self, journal: "Journal", untaken: Untaken = MappingProxyType({})) -> None:
         self._journal = journal
         self._ledger = Ledger()
+        self._ledger.untaken = untaken
         self.lines = 0  # read so far
 
     def ledger(self) -> Ledger:

@@ -13,7 +13,7 @@ from pipeline.findings.events import Coverage, Look, Pass
 from pipeline.findings.gate import importance
 from pipeline.findings.ledger import Ledger, findings_about, hidden_items, passes_of, passes_of_change
 from pipeline.findings.lines import Line
-from pipeline.findings.model import Finding, FindingState, Severity
+from pipeline.findings.model import Finding, FindingState, PassId, ReportStatus, Severity
 from pipeline.findings.verdicts import (
     Readiness,
     Shipping,
@@ -91,6 +91,11 @@ class Review:
     def complete(self) -> bool:
         """Whether somebody looked, and everybody who was asked gave a readable answer."""
         return bool(self.coverage.looks) and self.coverage.complete
+
+    @property
+    def passes_by_itself(self) -> bool:
+        """Whether nothing fails the change, so that no person has to approve it."""
+        return self.complete and self.verdict.rank < Verdict.FAIL.rank
 
     @property
     def changed(self) -> bool:
@@ -212,7 +217,14 @@ def review(ledger: Ledger, passed: Pass | None = None) -> Review:
 def _findings_about(ledger: Ledger, passed: Pass) -> tuple[Finding, ...]:
     """Return the findings about the target of a pass, with all members of their lines of work."""
     lines = {finding.line for finding in findings_about(ledger, passed.paths, _passes_about(ledger, passed))}
-    return tuple(finding for finding in ledger.findings.values() if finding.line in lines)
+    about = (finding for finding in ledger.findings.values() if finding.line in lines)
+    return tuple(_as_old_as(finding, ledger, passed) for finding in about)
+
+
+def _as_old_as(finding: Finding, ledger: Ledger, passed: Pass) -> Finding:
+    """Return a finding that is older than another change as one that may be part of this one."""
+    judged = ledger.passes.get(PassId(finding.placed_in)) if finding.pre_existing else None
+    return replace(finding, pre_existing=False) if judged and judged.base != passed.base else finding
 
 
 def _passes_about(ledger: Ledger, passed: Pass) -> list[Pass]:
@@ -230,6 +242,9 @@ def _coverage(ledger: Ledger, passed: Pass) -> Coverage:
     looks = dict(ledger.looks_of(passed.run) if passed.run else passed.coverage.by_reviewer)
     looks |= ledger.rejections
     looks |= ledger.owed
+    for run, names in ledger.untaken.items():
+        problem = f"what it found in run {run} is not taken in yet; if that was stopped: awf resume {run}"
+        looks |= {name: Look(reviewer=name, status=ReportStatus.MISSING, problem=problem) for name in names}
     return replace(passed.coverage, looks=tuple(looks.values()))
 
 

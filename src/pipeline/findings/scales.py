@@ -83,6 +83,24 @@ _SEVERITY_SIGNS: Mapping[str, Severity] = {
 }
 _SEVERITY_OF_WORD = {_fold(word): severity for severity, words in _SEVERITY_NAMES.items() for word in words.split()}
 _SEVERITY_WORD = re.compile(r"sev(?:erity)?[ -]?\d\b|[^\W\d_]+\d*")
+_BESIDE_SEVERITY = frozenset(
+    [
+        "severity",
+        "priority",
+        "level",
+        "risk",
+        "impact",
+        "issue",
+        "cvss",
+        "score",
+        "to",
+        "and",
+        "or",
+        "sev",
+        "prio",
+        "of",
+    ]
+)
 _SEVERITY_SIGN = re.compile("|".join(_SEVERITY_SIGNS))
 _CVSS = re.compile(r"cvss[\s:]*(?:v?[234](?:[.][01])?(?![\w.]))?")  # with its version, which is no score
 # A score where one is named, and elsewhere only a number that is no level of severity: 9.8, 8, or 3/10, not 2.
@@ -174,11 +192,13 @@ def severity_of_text(text: str) -> Severity | None:
     """Return the worst severity that a text names, as a word of any language or a CVSS score; None if it names none.
 
     `P1/P2` is P1, `🟠 Hoch` and `CVSS 8.1` are high. A number that may be a level, such as 2, is none: on one scale it
-    is almost the best, on another almost the worst.
+    is almost the best, on another almost the worst. Beside other words, as in "not minor", only a grave one counts.
     """
     folded = _fold(text)
-    words = (word.replace("erity", "").replace(" ", "").replace("-", "") for word in _SEVERITY_WORD.findall(folded))
+    words = [word.replace("erity", "").replace(" ", "").replace("-", "") for word in _SEVERITY_WORD.findall(folded)]
     found = [_SEVERITY_OF_WORD[word] for word in words if word in _SEVERITY_OF_WORD]
+    if any(word not in _SEVERITY_OF_WORD and word not in _BESIDE_SEVERITY for word in words):
+        found = [severity for severity in found if severity.rank <= Severity.HIGH.rank]
     found += (_SEVERITY_SIGNS[sign] for sign in _SEVERITY_SIGN.findall(folded))
     named = _CVSS.search(folded)
     score = _ANY_SCORE.search(folded, named.end()) if named else _SCORE.search(folded)

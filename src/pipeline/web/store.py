@@ -26,6 +26,7 @@ from pipeline.findings.ledger import Ledger, apply_line
 from pipeline.findings.lines import Line
 from pipeline.findings.reviews import Review, review, review_of_run
 from pipeline.findings.rounds import Round, rounds
+from pipeline.findings.untaken import untaken
 from pipeline.findings.views import records, verdict_file
 from pipeline.findings.walk.report import render_report
 from pipeline.findings.walk.session import triage_of_run
@@ -287,7 +288,9 @@ class LedgerReader:
             for number, line in journal.ledger(self._position):
                 apply_line(self._ledger, number, line)
                 self._position = number
-            stamps = tuple(_file_stamps(self._root))
+            stamps, waits = tuple(_file_stamps(self._root)), untaken(journal)
+            if waits != self._ledger.untaken:
+                self._ledger.untaken, self._read = waits, None
             if self._read is None or self._read[:2] != (self._position, stamps):
                 self._read = (self._position, stamps, FindingsView(self._snapshot(stamps)))
             return self._read[2]

@@ -9,6 +9,7 @@ from pathlib import Path
 from pipeline.findings.events import LedgerEvent
 from pipeline.findings.git import read_checkout
 from pipeline.findings.ledger import Ledger, LedgerStore, lock_ledger
+from pipeline.findings.untaken import untaken
 from pipeline.findings.views import Views
 from pipeline.findings.views.record_store import Trust
 from pipeline.journal.sqlite import SqliteJournal
@@ -52,9 +53,9 @@ def read_snapshot(store: Path, root: Path, at: str) -> LedgerSnapshot:
     views = Views(root, store)
     if not views.exist:
         with closing(SqliteJournal(store)) as journal:
-            return LedgerSnapshot(LedgerStore(journal).ledger())
+            return LedgerSnapshot(LedgerStore(journal, untaken(journal)).ledger())
     with lock_ledger(store), closing(SqliteJournal(store)) as journal:
-        kept = LedgerStore(journal)
+        kept = LedgerStore(journal, untaken(journal))
         return LedgerSnapshot(kept.ledger(), views.look(kept, at).problems)
 
 
@@ -91,7 +92,7 @@ def open_ledger(store: Path, repository: Repository, now: datetime) -> Iterator[
     """Lock the ledger of a store for adding to it. What was said in the view files is recorded first."""
     at, trust = timestamp(now), Trust(repository.trusted, repository.environment)
     with lock_ledger(store), closing(SqliteJournal(store)) as journal:
-        kept, views = LedgerStore(journal), Views(repository.root, store, trust)
+        kept, views = LedgerStore(journal, untaken(journal)), Views(repository.root, store, trust)
         yield OpenLedger(kept, views, at, views.look(kept, at).problems)
 
 

@@ -21,7 +21,7 @@ _MESSAGE = re.compile(
     r"(?P<severity>error|note): (?P<message>.*?)(?:  \[(?P<code>[a-z][a-z0-9-]*)\])?"
 )
 _TOTAL = re.compile(
-    r"Success: no issues found in \d+ source files?|Found ([1-9]\d{0,8}) errors? in \d+ files?(?: \(.*\))?"
+    r"Success: no issues found in [1-9]\d* source files?|Found ([1-9]\d{0,8}) errors? in \d+ files?(?: \(.*\))?"
 )
 _STOPPED = re.compile(
     r'\(errors prevented further checking\)$|: error: INTERNAL ERROR|^\{.*"code": ?"syntax"', re.MULTILINE
