@@ -369,7 +369,7 @@ def test_a_review_says_what_else_is_open(review: Reviewing, awf: Awf, project: P
 def test_a_review_that_was_interrupted_is_one_review(review: Reviewing, awf: Awf, project: Path) -> None:
     """One reviewer rejects the change, another has no quota at first: after the resume the rejection still counts."""
     agent, quota = project.parent / "agent", project.parent / "quota"
-    blocks = found(verdict={"verdict": "BLOCK", "argument": "It must not ship."})
+    blocks = found(verdict="BLOCK", argument="It must not ship.")
     agent.write_text(
         "#!/bin/sh\ncat >/dev/null\ncase $AWF_STAGE in\n"
         f"  correctness) echo '{blocks}' ;;\n"

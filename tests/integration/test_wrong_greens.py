@@ -673,6 +673,103 @@ def test_reviewers_of_a_resumed_review_look_at_the_same_files(project: Project) 
     assert "evil = 1" in project.shown("bob") or (code != 0 and project.greens() == [])
 
 
+def alike(words: str, **more: Any) -> dict[str, Any]:
+    """Another defect on the line of the first, in nearly the same words."""
+    return defect(title=f"add() has the wrong {words}", why_it_matters=f"Its {words} is wrong.", **more)
+
+
+def test_likeness_neither_overwrites_nor_dismisses(project: Project) -> None:
+    """On one line, two defects in nearly the same words are two: after a ruling, and after a dismissal."""
+    project.review(alice=answer(alike("result for everybody")))
+    project.commit({"b.py": "x = 2\n"})
+    again = json.loads(ruling(1, "not fixed")) | {"findings": [alike("result for strangers")]}
+    project.review(alice=json.dumps(again))
+    assert [one["title"] for one in project.findings().values()] == [
+        "add() has the wrong result for everybody",
+        "add() has the wrong result for strangers",
+    ]
+    project.awf("findings", "triage", "1", "2", "--as", "wont-fix", "--note", "it is meant so")
+    project.commit({"b.py": "x = 3\n"})
+    code, result = project.review(alice=answer(alike("result for children")))
+    assert (code, result["verdict"], project.greens()) == (1, "FAIL", [])
+
+
+def test_new_evidence_ends_a_dismissal(project: Project) -> None:
+    """It was dismissed because of what its callers do; a caller is now quoted that does otherwise."""
+    project.review(alice=answer(defect()))
+    project.awf("findings", "triage", "1", "--as", "false-positive", "--note", "nobody calls it with strings")
+    project.commit({"b.py": "add('1', '2')\n"})
+    quoted = defect()["evidence"] + ["b.py:1 -- add('1', '2')"]
+    code, result = project.review(alice=answer(defect(evidence=quoted)))
+    assert (code, result["verdict"], project.greens()) == (1, "FAIL", [])
+
+
+def test_what_is_older_than_one_change_may_be_part_of_another(project: Project) -> None:
+    """A review of the last commit alone calls a P0 older than that; the whole branch adds its line."""
+    project.commit({"b.py": "x = 2\n"})
+    project.review("--base", "HEAD~1", alice=answer(defect(pre_existing=True)))
+    code, result = project.review("--whole", alice=ruling(1, "not fixed"))
+    assert (code, result["verdict"], project.greens()) == (1, "FAIL", [])
+
+
+@pytest.mark.parametrize("command", ["run", "review"])
+def test_what_a_stopped_run_was_told_keeps_everything_from_being_green(project: Project, command: str) -> None:
+    """Whichever command asked: no other review, no import and no verdict passes before it is taken in or dropped."""
+    project.review()
+    project.commit({"b.py": "x = 2\n"})
+    workflow_file = ("workflows/review.awf.kdl",) if command == "run" else ()
+    code, _ = project.ask(command, *workflow_file, replies={"alice": answer(defect()), "bob": "no"})
+    assert (code, project.greens()) == (3, [])
+    (project.folder / "clean.json").write_text(answer())
+    for name in ("alice", "bob"):
+        project.awf("findings", "import", "clean.json", "--format", "review", "--reviewer", name)
+    assert project.greens() == []
+    if command == "run":
+        code, result = project.review()
+        assert (code != 0, result["verdict"], project.greens()) == (True, "FAIL", [])
+    stopped = next(run for run in project.awf("runs")[1] if run["status"] == "paused")
+    project.screen("cancel", stopped["run_id"])
+    assert project.review()[0] == 0
+
+
+def test_a_workflow_that_loses_an_answer_is_not_adopted(project: Project) -> None:
+    """A reviewer whose answer is not taken in yet has another stage in the changed file."""
+    assert project.review(alice=answer(defect()), bob="no")[0] == 3
+    project.use(workflow("bob", "carol"))
+    adopted = ("resume", "--adopt", "workflows/review.awf.kdl")
+    assert (project.refusal(*adopted), project.greens()) == (2, [])
+
+
+def test_a_critical_finding_that_was_taken_back_is_not_fixed_by_a_word(project: Project) -> None:
+    """Nor is one whose severity nobody understood taken back by its reviewer alone: a person decides."""
+    project.review(alice=answer(defect()), bob=answer(defect(1, severity="catastrophic")))
+    project.commit({"b.py": "x = 2\n"})
+    project.review(alice=ruling(1, "withdrawn"), bob=ruling(2, "withdrawn"))
+    project.commit({"b.py": "x = 3\n"})
+    code, result = project.review(alice=ruling(1, "fixed"), bob=ruling(2, "fixed"))
+    states = {one["state"] for one in project.findings().values()}
+    assert (code, result["verdict"], states, project.greens()) == (1, "FAIL", {"uncertain"}, [])
+
+
+def test_another_list_of_a_tool_closes_nothing_on_unchanged_files(project: Project) -> None:
+    """The tool looked at another directory, and its list does not say what it covers."""
+    place = {"physicalLocation": {"artifactLocation": {"uri": "app.py"}, "region": {"startLine": 6}}}
+    found = {"ruleId": "eval", "level": "error", "message": {"text": "Bad."}, "locations": [place]}
+    for results in ([found], []):
+        runs = [{"tool": {"driver": {"name": "scan"}}, "results": results}]
+        (project.folder.parent / "scan.sarif").write_text(json.dumps({"version": "2.1.0", "runs": runs}))
+        project.awf("findings", "import", "../scan.sarif")
+    assert [one["state"] for one in project.findings().values()] == ["open"]
+
+
+def test_a_run_does_not_succeed_with_a_change_that_fails(project: Project) -> None:
+    """Its workflow leads to the exit; the command fails, and says why, unless a person approved the change."""
+    reviews = ("run", "workflows/review.awf.kdl")
+    code, result = project.ask(*reviews, replies={"alice": answer(defect())})
+    assert (code, result["status"], "FAIL" in result["objection"]) == (1, "success", True)
+    assert project.ask(*reviews, replies={"alice": ruling(1, "withdrawn", reason="it is right")})[0] != 0
+
+
 def test_a_dismissal_covers_nothing_else(project: Project) -> None:
     """The same title and the same line of code in another function, and in another file, is another defect."""
     twice = "\n\ndef one():\n    return 1 / 0\n\n\ndef two():\n    return 1 / 0\n"

@@ -221,7 +221,7 @@ def _ruling(hearing: Hearing, who: str, said: Said, finding: Finding, *, refuted
     if not finding.state.is_open or is_unchanged(finding, hearing.ledger, hearing.passed.tree):
         return None
     if finding.state is FindingState.UNCERTAIN and _needs_a_person(finding):
-        return changed(finding, **common)  # it was taken back, or cannot be read: "fixed" does not settle that either
+        return changed(finding, **common)  # it was taken back: "fixed" does not settle that either
     takes_part = finding.reviewer in hearing.present
     confirms = finding.state is FindingState.FIX_CLAIMED and hearing.passed.mode == "verify" and not takes_part
     if not own and not confirms:
@@ -259,11 +259,10 @@ def _new_severity(finding: Finding, said: Said) -> Severity | None:
 def _needs_a_person(finding: Finding) -> bool:
     """Return whether its reviewer alone may not take a finding back.
 
-    It is critical, or nobody knows how bad it is or what it says; and it counts against the change.
+    It is critical, or nobody knows how bad it is; and it counts against the change.
     """
-    grave = finding.severity is Severity.CRITICAL or finding.system_breaking
-    unknown = bool(finding.severity_text or finding.unreadable)
-    return (grave or unknown) and not finding.pre_existing
+    grave = finding.severity is Severity.CRITICAL or finding.system_breaking or bool(finding.severity_text)
+    return grave and not finding.pre_existing
 
 
 def _withdrawn(finding: Finding, said: Said, common: dict[str, Any], *, refuted: bool) -> FindingChanged | None:

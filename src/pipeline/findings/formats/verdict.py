@@ -205,6 +205,7 @@ DOCUMENT = (
     Field("findings", list[dict[str, Any]], lambda one: one.items),
     Field("x_incomplete", list[str], lambda one: list(one.review.gaps), Need.IF_ANY),
     Field("x_rejected", list[dict[str, Any]], lambda one: one.rejections, Need.IF_ANY),
+    Field("x_untaken", list[str], lambda one: list(one.review.ledger.untaken), Need.IF_ANY),
 )
 
 
@@ -293,9 +294,11 @@ def _status(finding: Finding, ledger: Ledger, first: PassId, number: int) -> str
 def is_earlier(found: Mapping[str, Any], now: Mapping[str, Any], ledger: Ledger) -> bool:
     """Return whether a verdict file shows an earlier moment than `now`, as after a kill. Then nobody edited it.
 
-    It is of an earlier pass, or more was said of a finding since: `x_history` counts what had been said when it was
-    written.
+    It is of an earlier pass, more was said of a finding since, or other runs had not handed over what they were told:
+    `x_history` counts what had been said when it was written, `x_untaken` names those runs.
     """
+    if found.get("x_untaken", []) != now.get("x_untaken", []):
+        return True
     moment = found["reviewId"], found["timestamp"]
     if moment != (now["reviewId"], now["timestamp"]):
         return moment in ((passed.review, passed.started_at) for passed in ledger.passes.values())
