@@ -437,6 +437,15 @@ def test_a_tool_that_fails_in_words_fails_the_review(review: Reviewing, home: Pa
     assert result["verdict"] in ("WARN", "FAIL")
 
 
+def test_the_report_says_what_is_open_after_a_triage_as_well(review: Reviewing, project: Path) -> None:
+    """It is one document for each review, and written again whenever the ledger says something else."""
+    _, result = review(correctness=found(item()))
+    report = project / result["report"]
+    assert "FAIL" in report.read_text()
+    review.awf("findings", "triage", "1", "--as", "wont-fix", "--note", "it is meant to raise", cwd=project)
+    assert ("FAIL" in report.read_text(), "it is meant to raise" in report.read_text()) == (False, True)
+
+
 def test_a_report_that_cannot_be_written_is_said(review: Reviewing, project: Path) -> None:
     """The review is recorded, and ends with its own exit code."""
     (project / "docs").write_text("a file")

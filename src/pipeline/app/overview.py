@@ -205,9 +205,14 @@ def running_status(*, driven: bool | None) -> str:
     return str(RunStatus.RUNNING) if driven else INTERRUPTED
 
 
-def overview_of(history: RunHistory, review: "Review | None", *, driven: bool | None) -> RunOverview:
-    """Return a run on one screen with its review; `driven` says whether a process drives it, None that nobody knows."""
-    state = history.state
+def overview_of(
+    history: RunHistory, review: "Review | None", *, driven: bool | None, lines: "Sequence[Line] | None" = None
+) -> RunOverview:
+    """Return a run on one screen with its review; `driven` says whether a process drives it, None that nobody knows.
+
+    `lines` are the open ones of the review with their files as they are called now, if the caller knows that.
+    """
+    state, shown = history.state, review.open if review and lines is None else lines or ()
     succeeded = state.status is RunStatus.SUCCESS
     gate = None if state.status.final else next_question(state)
     workspace = state.workspace
@@ -218,7 +223,7 @@ def overview_of(history: RunHistory, review: "Review | None", *, driven: bool | 
         errors=() if succeeded else tuple(_errors(history)),
         open_reports=tuple(_report_fields(report) for report in open_reports(state)),
         verdict=review.headline if review else "",
-        open_findings=tuple(map(_line_fields, review.open)) if review else (),
+        open_findings=tuple(map(_line_fields, shown)),
         filtered=review.filtered if review else 0,
         notes=view_notes(state),
         tokens=state.tokens,

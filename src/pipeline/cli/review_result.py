@@ -136,7 +136,7 @@ def _notes(result: ReviewResult, report: str) -> Iterator[str]:
     if review.changed:
         yield "Files changed while the reviewers looked: awf review"
     elif review.unseen and not result.gaps:
-        yield f"Ships nothing: {review.missing_looks}"
+        yield f"Ships nothing yet: {review.missing_looks}: awf review"
     if review.elsewhere:
         yield f"Elsewhere: {count_lines(len(review.elsewhere))}: awf findings list"
     stopped = result.status is not RunStatus.SUCCESS and result.reason not in ("", result.status)

@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,6 +28,9 @@ from pipeline.text import (
     visit_label,
 )
 
+if TYPE_CHECKING:
+    from pipeline.findings.lines import Line
+
 _MAX_LINES = 12  # lines of work, reports, and notes
 _MAX_TEXT = 2000  # characters of a text that are looked at, of which a line shows the beginning
 _HEADER = ("STAGE", "VISITS", "LAST", "SOURCE", "TIME", "TOKENS", "COST")
@@ -47,7 +50,16 @@ def command(run: str, where: StoreLocation, *, as_json: bool) -> None:
         driven = store.is_driven(history.state.run_id)
         worker = store.worker_info(history.state.run_id) if driven else None
         review = read_review(store.ledger(history.state.run_id), history.state.run_id)
-    overview, now = overview_of(history, review, driven=driven), time.time()
+    lines: Sequence[Line] | None = None
+    if review and not where.on:  # what was edited in the files that show findings is read, and put back
+        from pipeline.cli.findings.options import FindingsSource  # noqa: PLC0415 - few runs have findings
+        from pipeline.findings.reviews import review_of_run  # noqa: PLC0415 - as above
+
+        source = FindingsSource(where)
+        ledger = source.read()
+        review = review_of_run(ledger, history.state.run_id)
+        lines = source.current_lines(review.open, ledger) if review else None
+    overview, now = overview_of(history, review, driven=driven, lines=lines), time.time()
     if as_json:
         cluster = {"cluster": asdict(worker) if worker else None} if where.on else {}
         print_json({**overview.as_json(), "next": next_commands(overview, where, now), **cluster})

@@ -77,7 +77,7 @@ class Review:
         if not self.unseen:
             return ""
         if self.passed and self.passed.mode == "quick":
-            return "a quick review does not count as a look at the whole change: awf review"
+            return "a quick review does not count as a look at the whole change"
         has = "has" if len(self.unseen) == 1 else "have"
         return f"{', '.join(self.unseen)} {has} not looked at every part of the change as it is"
 
@@ -158,7 +158,7 @@ class Review:
     def gaps(self) -> tuple[str, ...]:
         """Why the review is incomplete, one sentence for each reviewer."""
         if not self.coverage.looks:
-            return ("nothing was reviewed yet",)
+            return ("nothing was reviewed yet: awf review",)
         return tuple(f"{look.reviewer}: {look.problem or look.status}" for look in self.coverage.gaps)
 
     @property

@@ -29,7 +29,7 @@ from pipeline.findings.model import Evidence, Finding, FindingState
 from pipeline.findings.places import Marks
 from pipeline.findings.reviews import Review, review
 from pipeline.findings.verdicts import Readiness, Verdict
-from pipeline.text import plural, truncate
+from pipeline.text import listing, plural, truncate
 
 _MAX_LINE = 4000  # characters
 _MAX_BLOCKING = 20  # lines of work; the rest are counted
@@ -237,7 +237,15 @@ def _verdict_lines(last: Review, source: FindingsSource, obstacles: Sequence[str
         yield sanitize(f"  #{one['number']} {one['title']} ({why})")
     if last.elsewhere:
         yield f"Elsewhere: {count_lines(len(last.elsewhere))}{_blocking_text(last)}: awf findings list"
-    yield str(Readiness.NOT_READY if obstacles else last.readiness())
+    yield _readiness_text(Readiness.NOT_READY if obstacles else last.readiness(), last)
+
+
+def _readiness_text(readiness: Readiness, last: Review) -> str:
+    """Return whether the change can be merged; what is left to fix stands in the same line."""
+    if readiness is not Readiness.WITH_FIXES:
+        return str(readiness)
+    numbers = [f"#{line.number}" for line in last.open]
+    return f"{readiness}: {listing(numbers, _MAX_BLOCKING)} should be fixed, and nothing blocks"
 
 
 def _blocking_text(last: Review) -> str:

@@ -85,9 +85,10 @@ class Views:
         if last is None and not ledger.findings:
             return ViewsWritten()
         self._copies.restore()
+        stale = not self._verdict.shows(ledger)
         problems = self._verdict.write(ledger)
-        if passed is not None and (path := self._verdict.report_of(ledger, passed)):
-            self._write_report(ledger, passed, path)
+        if last is not None and stale and (path := self._verdict.report_of(ledger, last)):
+            self._write_report(ledger, last, path)  # after a triage, too: it always says what is open
         if self._records.loaded:
             if last and self._records.lacks(last) and (passed is not None or not _has_moved_on(ledger, last)):
                 problems += self._records.write_pass(review(ledger, last), last)

@@ -122,6 +122,10 @@ class VerdictFile:
         self._shown, self._replaced, self._reason, self._fault = ledger.length, (data,), reason, ""
         return [problem for problem in problems if problem]
 
+    def shows(self, ledger: Ledger) -> bool:
+        """Return whether the latest verdict is known to show everything in the ledger."""
+        return self._shown == ledger.length
+
     def _is_edited(self, ledger: Ledger) -> bool:
         """Return whether there are edits in a file that was not read since it changed; then it still is not."""
         if self.read_edits(ledger, at="", by="") == ViewEdits():
