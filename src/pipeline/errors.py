@@ -16,7 +16,10 @@ class ExitCode(IntEnum):
         return member
 
     SUCCESS = 0, "success"
-    RUN_FAILED = 1, "the run failed, or its change did; `awf verdict` says not ready; an import is incomplete; an answer is too late"
+    RUN_FAILED = (
+        1,
+        "the run or its change failed; `awf verdict` says not ready; an import is incomplete; an answer is too late",
+    )
     USAGE = 2, "wrong usage, an invalid workflow, or a file or run that does not exist"
     PAUSED = 3, "the run is paused or waits for a person"
     CANCELLED = 130, "the run was cancelled or the command was interrupted"

@@ -10,13 +10,19 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.integration.conftest import COMMAND, Awf
 from tests.integration.pages import DOCS, named_tests, table_rows
+
+from pipeline.findings.ledger import LedgerStore
+from pipeline.findings.model import Actor
+from pipeline.findings.triage import decision
+from pipeline.journal.sqlite import SqliteJournal
 
 AGENT = r"""#!/bin/sh
 here=${0%/*}
@@ -702,6 +708,19 @@ def test_new_evidence_ends_a_dismissal(project: Project) -> None:
     quoted = defect()["evidence"] + ["b.py:1 -- add('1', '2')"]
     code, result = project.review(alice=answer(defect(evidence=quoted)))
     assert (code, result["verdict"], project.greens()) == (1, "FAIL", [])
+
+
+@pytest.mark.parametrize("days", [1, -1])
+def test_a_dismissal_ends_with_its_last_day(project: Project, days: int) -> None:
+    """Nobody has to look at the change again for that: the day passes, and the finding is open."""
+    project.review(alice=answer(defect()))
+    until = datetime.now(UTC) + timedelta(days=days)
+    with closing(SqliteJournal(project.folder / ".awf")) as journal:
+        store = LedgerStore(journal)
+        (finding,) = store.ledger().findings.values()
+        at, until_day = f"{until:%Y-%m-%dT%H:%M:%SZ}", f"{until:%Y-%m-%d}"
+        store.append([decision(finding, "wont-fix", at=at, by=Actor.USER, note="until then", expires=until_day)])
+    assert project.greens() == (["verdict", "verdict --at HEAD"] if days > 0 else [])
 
 
 def test_what_is_older_than_one_change_may_be_part_of_another(project: Project) -> None:

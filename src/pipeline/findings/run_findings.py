@@ -34,6 +34,7 @@ from pipeline.findings.review_options import review_options
 from pipeline.findings.reviews import review, review_id
 from pipeline.findings.rounds import stall_reason
 from pipeline.findings.taking import new_pass_id, take_in
+from pipeline.findings.triage import expire
 from pipeline.findings.verdicts import Verdict, counts
 from pipeline.findings.views import FILE, Views
 from pipeline.findings.views.record_store import Trust
@@ -228,7 +229,8 @@ class RunFindings:
                 added.events += decided(iso(at))
 
     def _add_pass(self, added: _Added, heard: Sequence[Heard], state: State, at: float) -> None:
-        """Take in everything that reviews and tools reported, as one pass."""
+        """Take in everything that reviews and tools reported, as one pass, after dismissals that have expired."""
+        added.events += expire(self.ledger(), iso(at))
         ledger = self.ledger().extended(added.events)
         reported = [one for one in heard if one.report is not None]
         if not any(_is_worth_a_pass(one, ledger) for one in reported):

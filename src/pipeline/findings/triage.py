@@ -255,18 +255,39 @@ def _joined(finding: Finding, line: FindingId, at: str, note: str) -> FindingCha
     )
 
 
-# --- stale dismissals ------------------------------------------------------------------------------------------------
+# --- dismissals that ended -------------------------------------------------------------------------------------------
 
 
 class StaleReason(StrEnum):
     """Why a dismissal no longer serves its purpose."""
 
-    EXPIRED = "expired"  # its last day has passed
     CHANGED = "changed"  # the code it was made for is gone
 
 
+def expire(ledger: Ledger, at: str) -> list[FindingChanged]:
+    """Return the events that open findings again whose dismissal held until a day that has passed.
+
+    Who dismissed them said so.
+    """
+    ended = (one for one in ledger.findings.values() if one.state.dismissed and one.suppression)
+    return [
+        changed(
+            finding,
+            at=at,
+            what=What.TRIAGE,
+            who=finding.suppression.by,
+            by=Actor.ORCHESTRATOR,
+            word="expired",
+            note=f"its dismissal held until {finding.suppression.expires}",
+            state=FindingState.REOPENED,
+        )
+        for finding in ended
+        if finding.suppression and finding.suppression.expires and finding.suppression.expires < at[:10]
+    ]
+
+
 def find_stale_dismissals(
-    ledger: Ledger, root: Path, environment: Mapping[str, str], at: str
+    ledger: Ledger, root: Path, environment: Mapping[str, str]
 ) -> dict[FindingId, dict[StaleReason, str]]:
     """Return the dismissed findings whose dismissal may be removed, and why. Nothing is changed."""
     dismissed = [finding for finding in ledger.findings.values() if finding.state.dismissed]
@@ -277,8 +298,6 @@ def find_stale_dismissals(
         of_code = suppression.digest.startswith(_LINE_DIGEST) and WINDOW in finding.fingerprints  # and not of a text
         code = suppression.digest.removeprefix(_LINE_DIGEST)
         reasons: dict[StaleReason, str] = {}
-        if suppression.expires and suppression.expires < at[:10]:
-            reasons[StaleReason.EXPIRED] = f"it expired on {suppression.expires}"
         if of_code and finding.location and code not in line_hashes(finding.location.path):
             reasons[StaleReason.CHANGED] = "the code it was made for is gone"
         if reasons:

@@ -1,4 +1,4 @@
-"""Which dismissals are stale, and why."""
+"""Which dismissals have ended, and which are stale, and why."""
 
 import subprocess
 from pathlib import Path
@@ -10,12 +10,12 @@ from tests.unit.findings.ledgers import AT, assessed
 
 from pipeline.findings.events import FindingRaised
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Actor, Evidence, Finding, Location, PassId
-from pipeline.findings.triage import StaleReason, decision, find_stale_dismissals
+from pipeline.findings.model import Actor, Evidence, Finding, FindingState, Location, PassId
+from pipeline.findings.triage import StaleReason, decision, expire, find_stale_dismissals
 
 CODE = "def save(token):\n    store.save(token)\n    return token\n"
 ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
-EXPIRED = "2026-03-02T00:00:00Z"
+LAST_DAY, EXPIRED = "2026-03-01T23:59:59Z", "2026-03-02T00:00:00Z"
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def only(ledger: Ledger) -> Finding:
     return finding
 
 
-def stale(ledger: Ledger, root: Path, at: str = AT) -> dict[StaleReason, str]:
-    return find_stale_dismissals(ledger, root, ENVIRONMENT, at).get(only(ledger).id, {})
+def stale(ledger: Ledger, root: Path) -> dict[StaleReason, str]:
+    return find_stale_dismissals(ledger, root, ENVIRONMENT).get(only(ledger).id, {})
 
 
 def test_a_dismissal_that_holds_is_not_stale(root: Path) -> None:
@@ -51,11 +51,13 @@ def test_a_dismissal_that_holds_is_not_stale(root: Path) -> None:
     assert stale(ledger, root) == {}
 
 
-def test_an_expired_dismissal_is_stale(root: Path) -> None:
+def test_a_finding_is_open_again_after_the_last_day_of_its_dismissal() -> None:
     """The day of the expiry is the last one on which it holds."""
-    found = stale(ledger_of(expires="2026-03-01"), root, EXPIRED)
-    assert list(found) == [StaleReason.EXPIRED]
-    assert "2026-03-01" in found[StaleReason.EXPIRED]
+    ledger = ledger_of(expires="2026-03-01")
+    assert expire(ledger, LAST_DAY) == []
+    (event,) = expire(ledger, EXPIRED)
+    ledger.apply(event)
+    assert (only(ledger).state, only(ledger).suppression, expire(ledger, EXPIRED)) == (FindingState.REOPENED, None, [])
 
 
 @pytest.mark.parametrize("now", ["def save(token):\n    store.drop(token)\n", None], ids=["changed", "deleted"])
@@ -100,16 +102,16 @@ def test_a_dismissal_is_not_stale_because_nobody_reports_the_finding(root: Path)
 
 def test_all_reasons_are_given_and_nothing_is_changed(root: Path) -> None:
     """A person decides what becomes of it."""
-    ledger = ledger_of(expires="2026-03-01")
+    ledger = ledger_of()
     (root / "session.py").unlink()
     before = ledger.length
-    assert list(stale(ledger, root, EXPIRED)) == list(StaleReason)
+    assert list(stale(ledger, root)) == list(StaleReason)
     assert ledger.length == before
 
 
 def test_an_open_finding_has_no_stale_dismissal(root: Path) -> None:
     """Only dismissed findings are looked at."""
-    ledger = ledger_of(expires="2026-03-01")
+    ledger = ledger_of()
     ledger.apply(decision(only(ledger), "open", at=AT, by=Actor.USER, note=""))
     (root / "session.py").unlink()
-    assert stale(ledger, root, EXPIRED) == {}
+    assert stale(ledger, root) == {}

@@ -208,7 +208,7 @@ def import_reports(
         review(ledger, passed),
         notes + opened.problems + written.problems,
         written.suggestion,
-        tuple(find_stale_dismissals(ledger, repository.root, repository.environment, at)),
+        tuple(find_stale_dismissals(ledger, repository.root, repository.environment)),
     )
 
 

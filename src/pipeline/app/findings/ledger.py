@@ -9,6 +9,7 @@ from pathlib import Path
 from pipeline.findings.events import LedgerEvent
 from pipeline.findings.git import read_checkout
 from pipeline.findings.ledger import Ledger, LedgerStore, lock_ledger
+from pipeline.findings.triage import expire
 from pipeline.findings.untaken import untaken
 from pipeline.findings.views import Views
 from pipeline.findings.views.record_store import Trust
@@ -53,16 +54,18 @@ def read_snapshot(store: Path, root: Path, at: str) -> LedgerSnapshot:
     views = Views(root, store)
     if not views.exist:
         with closing(SqliteJournal(store)) as journal:
-            return LedgerSnapshot(LedgerStore(journal, untaken(journal)).ledger())
+            ledger = LedgerStore(journal, untaken(journal)).ledger()
+            return LedgerSnapshot(ledger.extended(expire(ledger, at)))
     with lock_ledger(store), closing(SqliteJournal(store)) as journal:
         kept = LedgerStore(journal, untaken(journal))
+        kept.append(expire(kept.ledger(), at))
         return LedgerSnapshot(kept.ledger(), views.look(kept, at).problems)
 
 
 def with_view_edits(ledger: Ledger, root: Path, store: Path, at: str) -> LedgerSnapshot:
     """Add what was said in the view files to a ledger that nothing else uses, where nothing may be written."""
     edits = Views(root, store).read_edits(ledger, at)
-    for event in edits.events:
+    for event in (*edits.events, *expire(ledger, at)):
         ledger.apply(event)
     return LedgerSnapshot(ledger, edits.problems)
 
@@ -93,6 +96,7 @@ def open_ledger(store: Path, repository: Repository, now: datetime) -> Iterator[
     at, trust = timestamp(now), Trust(repository.trusted, repository.environment)
     with lock_ledger(store), closing(SqliteJournal(store)) as journal:
         kept, views = LedgerStore(journal, untaken(journal)), Views(repository.root, store, trust)
+        kept.append(expire(kept.ledger(), at))
         yield OpenLedger(kept, views, at, views.look(kept, at).problems)
 
 

@@ -42,9 +42,7 @@ _repo_option = click.option(
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="The repository. [default: the one around the current directory]",
 )
-stale_option = click.option(
-    "--unused", is_flag=True, help="Only stale dismissals: expired, or of code that has changed."
-)
+stale_option = click.option("--unused", is_flag=True, help="Only stale dismissals: of code that has changed.")
 _run_option = click.option("--run", default="", metavar="RUN", help="The run; on a cluster the newest by default.")
 _STATES = (
     *STATE_GROUPS,
@@ -156,7 +154,7 @@ class FindingsSource:
 
     def stale_dismissals(self, ledger: Ledger) -> dict[FindingId, dict[StaleReason, str]]:
         """The dismissed findings whose dismissal is stale as of now, and why."""
-        return find_stale_dismissals(ledger, self.repository.root, self.repository.environment, timestamp(utc_now()))
+        return find_stale_dismissals(ledger, self.repository.root, self.repository.environment)
 
 
 def source_options(command: F) -> F:
