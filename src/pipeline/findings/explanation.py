@@ -120,6 +120,14 @@ def _merged_items(finding: Finding, ledger: Ledger) -> list[str]:
     ]
 
 
+def dispute_text(finding: Finding) -> str:
+    """Return who calls a finding wrong, and why; empty if nobody does, or its reviewer has ruled since."""
+    if not finding.disputed:
+        return ""
+    claim = finding.claims[-1]
+    return f"disputed by {claim.who}: {claim.note or 'no reason given'}"
+
+
 def said_text(word: str, why: str) -> str:
     """Return what was said of a finding, such as `not fixed, too hard`."""
     word = word.replace("_", " ")

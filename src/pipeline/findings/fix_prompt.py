@@ -150,7 +150,9 @@ def _title(line: Line, length: int) -> str:
     if len(line.reviewers) > 1:
         marks.append(plural(len(line.reviewers), "reviewer"))
     tries = len(_claims(line))
-    if tries:
+    if any(finding.disputed for finding in line.members):
+        marks.append("disputed")
+    elif tries:
         marks.append(f"tried {plural(tries, 'time')}")
     return f"- #{line.number} ({', '.join(marks)}){_place(line)}: {quote_line(line.title, length)}"
 

@@ -24,7 +24,14 @@ from pipeline.cli.options import as_json_option
 from pipeline.cli.output import align_columns, print_json, print_text, terminal_width
 from pipeline.cli.terminal import UNLIMITED, Style, sanitize
 from pipeline.errors import AwfError
-from pipeline.findings.explanation import count_lines, line_size, location_text, possible_duplicates
+from pipeline.findings.explanation import (
+    count_lines,
+    dispute_text,
+    line_size,
+    location_text,
+    member_line,
+    possible_duplicates,
+)
 from pipeline.findings.formats import EXPORT_FORMATS, FORMATS
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.lines import Line
@@ -211,11 +218,14 @@ def _print_list(lines: Sequence[Line], stale: Stale, marks: Marks, ledger: Ledge
 
 
 def _details(line: Line, stale: Stale, marks: Marks, ledger: Ledger) -> Iterator[str]:
-    """Yield marks, what a finding may be the same as, who dismissed it, why and until when, and why that is stale."""
+    """Yield marks, every member, who disputes it, what it may be the same as, and who dismissed it and why."""
     yield from marks.of_line(line)
+    several = len(line.members) > 1
     for finding in line.members:
-        about = f"#{finding.number}: " if len(line.members) > 1 else ""
-        notes = [finding.failures, possible_duplicates(finding, ledger)]
+        about = f"#{finding.number}: " if several else ""
+        if several:
+            yield member_line(finding)
+        notes = [finding.failures, dispute_text(finding), possible_duplicates(finding, ledger)]
         if finding.state.dismissed:
             notes += [str(finding.suppression or ""), *(f"stale: {why}" for why in stale.get(finding.id, {}).values())]
         yield from (f"{about}{note}" for note in notes if note)
