@@ -30,7 +30,7 @@ OUTPUT_BYTES = 64 * 1024 * 1024
 # What plugins give is checked where they make it, so that whatever has one of these types can be recorded.
 PlainData = Annotated[Any, AfterValidator(check_json)]
 CheckedOperation = Annotated[InstanceOf[Operation], AfterValidator(check_operation)]
-_AT_AN_EDGE = ConfigDict(strict=True)
+_AT_AN_EDGE = ConfigDict(defer_build=True, strict=True)
 
 
 @dataclass(frozen=True, slots=True)

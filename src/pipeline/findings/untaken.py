@@ -7,31 +7,29 @@ that has them in its journal only. Resuming the run takes them in; cancelling it
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pipeline.engine.outcome import Outcome, Status
-from pipeline.engine.ports import Journal
-from pipeline.engine.records import RunCancelled, VisitCompleted
 from pipeline.findings.ledger import Untaken
-from pipeline.language.model import LlmStage
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # every command that shows findings loads this, and most runs have ended
+    from pipeline.engine.outcome import Outcome
+    from pipeline.engine.ports import Journal
     from pipeline.engine.state import State
 
 _MAX_RUNS = 50  # the newest, among which a stopped one is looked for
 
 
-def untaken(journal: Journal) -> Untaken:
+def untaken(journal: "Journal") -> Untaken:
     """Return who found something that is not in the ledger yet, by the run that asked, the newest first."""
     found = ((run, answered(state)) for run, state in stopped_runs(journal))
     return {run: names for run, names in found if names}
 
 
-def stopped_runs(journal: Journal) -> "Iterator[tuple[str, State]]":
+def stopped_runs(journal: "Journal") -> "Iterator[tuple[str, State]]":
     """Yield the newest runs that are in the middle of a stage and that nobody cancelled by name."""
     for run in reversed(journal.runs()[-_MAX_RUNS:]):
         last = journal.last(run).record
-        if isinstance(last, VisitCompleted) or (isinstance(last, RunCancelled) and last.reason):
+        if last.kind == "visit_completed" or (last.kind == "run_cancelled" and last.reason):
             continue
-        from pipeline.engine.state import replay  # noqa: PLC0415 - reads workflows, and most runs have ended
+        from pipeline.engine.state import replay  # noqa: PLC0415 - reads workflows
 
         yield run, replay([entry.record for entry in journal.entries(run)])
 
@@ -44,9 +42,11 @@ def answered(state: "State") -> tuple[str, ...]:
     return tuple(reviewer_of(state.workflow.stage(name)) for name, outcome in found if _lists(name, outcome, state))
 
 
-def _lists(name: str, outcome: Outcome, state: "State") -> bool:
+def _lists(name: str, outcome: "Outcome", state: "State") -> bool:
     """Return whether a branch reports anything: a review that cannot be read may."""
+    from pipeline.engine.outcome import Status  # noqa: PLC0415 - as above
     from pipeline.findings.reports import report_of_review  # noqa: PLC0415 - as above
+    from pipeline.language.model import LlmStage  # noqa: PLC0415 - as above
 
     stage = state.workflow.stage(name)
     if outcome.status is Status.ERROR or not isinstance(stage, LlmStage):
