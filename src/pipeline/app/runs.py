@@ -21,6 +21,7 @@ from pipeline.app.wiring import Runtime, build_services
 from pipeline.backends.process_tree import kill_by_label
 from pipeline.engine.driver import Driver, Plugins
 from pipeline.engine.events import EventKind
+from pipeline.engine.outcome import StatusSource
 from pipeline.engine.ports import Journal
 from pipeline.engine.records import RunCreated, RunResumed, VisitCompleted, WorkflowAdopted
 from pipeline.engine.state import RunStatus, State, apply, begin
@@ -329,7 +330,7 @@ def _is_approved(state: State, journal: Journal, looked: tuple[str, int]) -> boo
         stage = state.workflow.by_id.get(record.stage)
         if (record.stage, record.visit) == looked:
             approved = False
-        elif isinstance(stage, TriageStage) or (
+        elif (isinstance(stage, TriageStage) and record.outcome.source is StatusSource.HUMAN) or (
             isinstance(stage, HumanStage) and any(one.approves for one in stage.options if one.key == record.option)
         ):
             approved = True

@@ -241,7 +241,7 @@ def _failure(stage: BaseStage, reviewer: str, id: str, outcome: Outcome) -> Draf
         input_id=f"{reviewer}#1",
         reviewer=reviewer,
         title=headline(outcome.reason or outcome.response) or f"{stage.id} fails without a reason",
-        severity=Severity.HIGH if outcome.status is Status.FAIL else Severity.MEDIUM,
+        severity=_severity_in_words(outcome, words=not is_tool),
         confidence=TOOL_CONFIDENCE if is_tool else confidence_from_anchor(ANCHORS[-1]),
         category=default_category(reviewer),
         impact=outcome.response,
@@ -250,6 +250,13 @@ def _failure(stage: BaseStage, reviewer: str, id: str, outcome: Outcome) -> Draf
         lens=stage.lens if isinstance(stage, LlmStage) else Lens.CODE_REVIEW,
         tool_ids={STAGE: id},
     )
+
+
+def _severity_in_words(outcome: Outcome, *, words: bool) -> Severity:
+    """Return how bad a failure is: told in a reviewer's words, as bad as a blocker if they name one."""
+    if words and doubts.named_blocker(f"{outcome.reason}\n{outcome.response}"):
+        return Severity.CRITICAL
+    return Severity.HIGH if outcome.status is Status.FAIL else Severity.MEDIUM
 
 
 def with_failure(report: Report, outcome: Outcome) -> Report:

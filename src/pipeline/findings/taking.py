@@ -387,12 +387,19 @@ def _reopening_reason(known: Finding, draft: Draft, at: str) -> str:
     if draft.severity.rank < known.severity.rank:
         return f"it was dismissed as {known.severity} and is now rated {draft.severity}"
     own = {draft.location.path} if draft.location else set[str]()  # it may have been renamed
-    if _named_files(draft) - _named_files(known) - own:
-        return "it was raised again with evidence from another file"
+    if _named_files(draft) - _named_files(known) - own or _quotes(draft, known):
+        return "it was raised again with other evidence"
     digest = dismissal.digest if dismissal else ""
     if not same_evidence(digest or evidence_digest(known), draft):
         return "the code that was dismissed has changed"
     return ""
+
+
+def _quotes(draft: Draft, known: Finding) -> bool:
+    """Return whether a report quotes code, beside the line of the defect, that the finding did not quote."""
+    old = [norm_quote(item.quote) for item in known.evidence if item.quote]
+    new = [norm_quote(item.quote) for item in draft.evidence if item.quote]
+    return len(new) > 1 and any(quote and not any(quote in one or one in quote for one in old) for quote in new)
 
 
 def _named_files(finding: Finding | Draft) -> set[str]:

@@ -197,3 +197,10 @@ def print_problems(problems: tuple[str, ...]) -> None:
     """Print notes on standard error."""
     for problem in problems:
         click.echo(f"note: {sanitize(problem)}", err=True)
+
+
+def changed_text(changed: int | None) -> str:
+    """Return that files changed since somebody looked, or that nobody knows; empty if none did."""
+    if changed is None:
+        return "git cannot tell whether files changed since anybody looked: awf review"
+    return f"{plural(changed, 'file')} changed since anybody looked: awf review" if changed else ""

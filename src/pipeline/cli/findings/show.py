@@ -9,7 +9,7 @@ from pipeline.app.findings.commit_gate import check_commit, later_base
 from pipeline.app.findings.lookup import find_finding
 from pipeline.app.findings.queries import dismissed_blockers, is_failing, line_row, review_json, verify_command
 from pipeline.cli.findings.lists import COLUMNS, table
-from pipeline.cli.findings.options import FindingsSource, source_options, stale_note
+from pipeline.cli.findings.options import FindingsSource, changed_text, source_options, stale_note
 from pipeline.cli.options import as_json_option
 from pipeline.cli.output import print_json, terminal_width
 from pipeline.cli.terminal import Style, best_effort_output, sanitize
@@ -182,25 +182,20 @@ def verdict_command(fail_on: str, revision: str | None, base: str, source: Findi
         return ExitCode.SUCCESS if checked.ships else ExitCode.RUN_FAILED
     last, worst = review(ledger), Verdict(fail_on.upper())
     changed = source.changed_since(last)
-    obstacles = list(filter(None, (_begins_later(last, source, base), _changed_text(changed))))
+    obstacles = list(filter(None, (_begins_later(last, source, base), changed_text(changed))))
     with best_effort_output():
         if as_json:
             open_lines = source.current_lines(last.open, ledger)
             told = review_json(last) | {"open": list(map(line_row, open_lines)), "changed_since": changed}
-            print_json(told | {"ship": told["ship"] and not obstacles})
+            if obstacles:
+                told |= {"ship": False, "readiness": str(Readiness.NOT_READY)}
+            print_json(told)
         else:
             click.echo("\n".join(_verdict_lines(last, source, obstacles)))
             stale = source.stale_dismissals(ledger)
             if stale:
                 click.echo(f"note: {stale_note(len(stale))}", err=True)
     return ExitCode.RUN_FAILED if obstacles or is_failing(last, worst) else ExitCode.SUCCESS
-
-
-def _changed_text(changed: int | None) -> str:
-    """Return that files changed since somebody looked, or that nobody knows; empty if none did."""
-    if changed is None:
-        return "git cannot tell whether files changed since anybody looked: awf review"
-    return f"{plural(changed, 'file')} changed since anybody looked: awf review" if changed else ""
 
 
 def _begins_later(last: Review, source: FindingsSource, base: str) -> str:

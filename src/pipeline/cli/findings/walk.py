@@ -21,6 +21,7 @@ from pipeline.app.findings.ledger import open_ledger
 from pipeline.app.findings.queries import ALL_STATES, FindingFilter
 from pipeline.cli.findings.options import (
     FindingsSource,
+    changed_text,
     file_option,
     local_source_options,
     print_problems,
@@ -46,6 +47,7 @@ from pipeline.findings.excerpts import read_excerpts
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.lines import Line
 from pipeline.findings.model import Actor, Severity
+from pipeline.findings.reviews import review
 from pipeline.findings.trackers import TrackerChain, all_trackers
 from pipeline.findings.trackers.ticket import TrackerContext
 from pipeline.findings.walk.fixing import fix_events, run_fixer
@@ -174,10 +176,11 @@ def command(
         raise AwfError("the input ended before everything was decided", help="use --answers for a file")
     if done.choices:
         done = replace(done, ledger=_record(source, partial(_walk_events, done)))
+    unseen = "" if done.fixes.made else changed_text(source.changed_since(review(done.ledger)))
     if as_json:
-        print_json(report_data(done, FIX_COMMAND))
+        print_json(report_data(done, FIX_COMMAND, unseen))
     else:
-        screen.show_markdown(render_report(done, FIX_COMMAND))
+        screen.show_markdown(render_report(done, FIX_COMMAND, unseen))
     if recorded and recorded.remaining:
         print_problems((f"{plural(recorded.remaining, 'answer')} left over: fewer questions were asked",))
     return ExitCode.RUN_FAILED if done.failed_fixes else ExitCode.SUCCESS

@@ -94,6 +94,7 @@ class Answer:
                 self._check_end(unclosed, start)
                 self.values.append(value)
                 words.append(self.text[done:start])
+                words.append(_comments(self.text[start:end]) if value.note else "")
                 done, unclosed = position, None
             elif end is None:
                 unclosed = start if unclosed is None else unclosed
@@ -142,6 +143,12 @@ class Answer:
         is_rest = bool(self.values) and not self.text[line_start:unclosed].strip()
         if is_rest or _ITEM_KEY.search(self.text, unclosed, end):
             self.cut_off = _CUT_OFF
+
+
+def _comments(text: str) -> str:
+    """Return the comments in a value that is not strict JSON: they are words beside what it says."""
+    found = (token[0] for token in _SLOPPY.finditer(text) if token[0].startswith(("//", "/*")))
+    return "\n".join(found)
 
 
 def _correct(token: re.Match[str]) -> str:

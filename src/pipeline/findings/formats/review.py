@@ -31,9 +31,11 @@ from pipeline.findings.formats.review_item import (
     KEYS,
     as_list,
     is_item,
+    percent_of,
     read_item,
     sentences,
     with_known_keys,
+    word_of,
 )
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Draft, Evidence, Finding, Location, Report, ReportStatus, Said, Severity
@@ -63,6 +65,10 @@ _STILL = re.compile(
 _NUMBERS = ("number", "finding", "id")  # keys of a ruling, the best first
 _RULINGS = ("ruling", "verdict", "status", "state", "result", "outcome", "decision", "resolution")
 _REASONS = ("reason", "why", "because", "note", "notes", "explanation", "comment", "evidence")
+_CONFIRMED = ("fixed", "verified", "resolved")  # flags of a ruling
+_OF_RULING = frozenset(
+    (*_NUMBERS, *_RULINGS, *_REASONS, *_CONFIRMED, "title", "file", "line", "severity", "reviewer", "confidence")
+)
 NOT_EXAMINED = "it found nothing and does not say what it examined"
 
 
@@ -163,9 +169,10 @@ class _Contents:
     def _read_findings(self, listed: Any, group: str = "") -> bool:
         """Note items, which may be grouped by severity or file, or named."""
         if isinstance(listed, list):
-            self.items += (_with_group(item, group) for item in listed)
+            for item in listed:
+                self._add(item, group)
         elif is_item(listed):
-            self.items.append(_with_group(listed, group))
+            self._add(listed, group)
         elif isinstance(listed, dict) and listed:
             for name, members in listed.items():
                 self._read_findings(members, name)
@@ -173,8 +180,16 @@ class _Contents:
             self.problem = "`findings` should be a list"
         return True
 
+    def _add(self, item: Any, group: str) -> None:
+        """Note an item, and the findings in it, as under a heading."""
+        self.items.append(_with_group(item, group))
+        if isinstance(item, dict):
+            self.read_members((key, value) for key, value in item.items() if isinstance(value, list | dict))
+
 
 def _is_of_format(key: str, value: Any) -> bool:
+    if key != "findings" and isinstance(value, list) and any(map(is_item, value)):
+        return False  # a finding is one wherever it stands
     return key in _LISTED or (key in _TEXTS and isinstance(value, str))
 
 
@@ -311,8 +326,12 @@ def _is_contradicted(item: Mapping[str, Any]) -> bool:
     words = (text_of(item.get(name)) for name in _RULINGS)
     if any(ruling_word(word) != "fixed" for word in words if word):
         return True
-    flags = (item.get(name) for name in ("fixed", "verified", "resolved"))
-    return any(flag is False for flag in flags) or bool(_STILL.search(first_text(item, _REASONS)))
+    if item.get("confidence") is not None and percent_of(word_of(item["confidence"])) < gate.LEAST_CRITICAL:
+        return True
+    beside = (value for key, value in item.items() if key not in _OF_RULING)
+    flags = (item.get(name) for name in _CONFIRMED)
+    unclear = any(flag is False for flag in flags) or any(map(doubts.says_something, beside))
+    return unclear or bool(_STILL.search(first_text(item, _REASONS)))
 
 
 # --- out -------------------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from pipeline.findings.scales import (
     default_autofix,
     default_category,
     severity_of_text,
+    severity_of_word,
 )
 
 FORMAT = "review"
@@ -168,20 +169,23 @@ def _severity(item: Mapping[str, Any], notes: list[str]) -> tuple[Severity, str]
 
 def _is_said_to_block(item: Mapping[str, Any]) -> bool:
     """Return whether an item says that it must be fixed, by a flag or at the beginning of its title."""
-    flags = (item.get(name) is True for name in ("blocking", "must_fix", "blocker"))
-    return any(flags) or bool(_BLOCKS.match(first_text(item, TITLES)))
+    flags = (item.get(name) is True for name in ("blocking", "must_fix", "blocker", "block_merge"))
+    rated = [severity_of_text(word_of(item.get(name))) for name in _SEVERITIES]
+    rated.append(severity_of_word(word_of(item.get("impact"))))
+    grave = any(severity is not None and severity.rank <= Severity.HIGH.rank for severity in rated)
+    return any(flags) or grave or word_of(item.get("gate")) == "must" or bool(_BLOCKS.match(first_text(item, TITLES)))
 
 
 def _confidence(item: Mapping[str, Any], notes: list[str]) -> Confidence:
     """Return the step at or below what a reviewer gave."""
     given = item.get("confidence")
-    anchor = confidence_to_anchor(Confidence(value=_percent(word_of(given))))
+    anchor = confidence_to_anchor(Confidence(value=percent_of(word_of(given))))
     if given != anchor:
         notes.append(f"its confidence ({str(given)[:_SHOWN]}) was read as {anchor}")
     return confidence_from_anchor(anchor)
 
 
-def _percent(text: str) -> int:
+def percent_of(text: str) -> int:
     """Return a word, a fraction or a percentage as a percentage. Anything from 2 to 10 may be on any scale."""
     number = _NUMBER.fullmatch(text)
     if number is None:

@@ -45,9 +45,9 @@ _KINDS = ("advisory", "pre-existing", "safe_auto", "doubtful", _CLAIMED, *DECIDE
 _LEFT_ALONE = {"advisory", "pre-existing", _UNRELATED, DONE[Action.ACKNOWLEDGE]}  # what nobody has to act on
 
 
-def render_report(walk: Walk, apply_with: str = "") -> str:
+def render_report(walk: Walk, apply_with: str = "", unseen: str = "") -> str:
     """Return the report as markdown: failures, findings by what became of them, counts, coverage, verdict."""
-    data = report_data(walk, apply_with)
+    data = report_data(walk, apply_with, unseen)
     verdict = f"Verdict: {data['verdict']}: {data['why']}." if data["why"] else f"Verdict: {data['verdict']}."
     names = {item.id: f"{item.level} {title(item.finding)}" for item in walk.items}
     for line in map(walk.ledger.line, walk.failed_fixes):
@@ -67,10 +67,11 @@ def render_report(walk: Walk, apply_with: str = "") -> str:
     return "\n\n".join(["## Completion report", *parts, data["summary"], coverage, verdict])
 
 
-def report_data(walk: Walk, apply_with: str = "") -> dict[str, Any]:
+def report_data(walk: Walk, apply_with: str = "", unseen: str = "") -> dict[str, Any]:
     """Return the report for programs, with the findings by what became of them and in the order of the walk.
 
-    `apply_with` is the command that makes the fixes which were accepted and not made.
+    `apply_with` is the command that makes the fixes which were accepted and not made; `unseen` says what changed since
+    anybody looked.
     """
     review = reviews.review(walk.ledger)
     order = list(_BUCKETS)
@@ -78,6 +79,8 @@ def report_data(walk: Walk, apply_with: str = "") -> dict[str, Any]:
     counts = {bucket: sum(one["action"] == bucket for one in findings) for bucket in order}
     # A fix is claimed until somebody has verified it.
     readiness = review.readiness(fixed=bool(walk.fixes.made) or _count_safe_fixes(review) > 0)
+    if unseen:
+        readiness = Readiness.NOT_READY
     return {
         "route": str(walk.route),
         "failures": _failures(walk),
@@ -89,9 +92,9 @@ def report_data(walk: Walk, apply_with: str = "") -> dict[str, Any]:
         "elsewhere": len(review.elsewhere),
         "not_asked": _count_kinds(review, except_for={item.id for item in walk.items}),
         "coverage": _coverage(walk, review),
-        "summary": _summary(counts, apply_with) if walk.items else _nothing_to_decide(review, apply_with),
+        "summary": _summary(counts, apply_with) if walk.items else _nothing_to_decide(review, apply_with, unseen),
         "verdict": str(readiness),
-        "why": _explain(walk, review) if readiness is Readiness.WITH_FIXES else "",
+        "why": _explain(walk, review) if readiness is Readiness.WITH_FIXES else unseen,
     }
 
 
@@ -218,7 +221,7 @@ def _are(count: int) -> str:
     return plural(count, "finding is", "findings are")
 
 
-def _nothing_to_decide(review: Review, apply_with: str) -> str:
+def _nothing_to_decide(review: Review, apply_with: str, unseen: str) -> str:
     """Return why nothing was asked.
 
     Findings are called resolved only if all was reviewed and none of them remains open.
@@ -231,6 +234,8 @@ def _nothing_to_decide(review: Review, apply_with: str) -> str:
         names = ", ".join(one_line(look.reviewer, _MAX_NAME) for look in review.rejections)
         return f"The change is rejected by {names}. No finding needs a decision."
     applied, left = _applied(_count_safe_fixes(review)), _count_kinds(review)
+    if not left and (unseen or review.unseen):
+        return f"No finding needs a decision{applied}."
     if not left:
         return f"All findings resolved{applied}."
     nobodys = left.keys() <= _LEFT_ALONE and not review.blocking_elsewhere
