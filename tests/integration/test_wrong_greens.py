@@ -300,6 +300,13 @@ ANSWERS = {
         f"P0: anybody can run code.\n{answer(defect(3, severity='P3'))}",
         f"The discount is taken off twice.\n{answer(defect(4, severity='P3'))}",
     ],
+    "a finding elsewhere than in the list": [
+        answer().replace("[]", "[/* P0: add() subtracts */]", 1),
+        answer(patterns=[defect()]),
+        answer(reviewed=["app.py: every line", defect(1)]),
+        answer(defect(2, severity="P3", related=[defect(3)])),
+        answer(defect(4, severity="P3", priority="P0")),
+    ],
     "a refusal beside a minor finding": [f"I could not access the repository.\n{answer(defect(severity='P3'))}"],
     "files that were left out": [answer(not_reviewed=["app.py"]), answer(skipped=["app.py"])],
     "a defect among the risks": [
@@ -389,6 +396,8 @@ RULINGS: dict[str, dict[str, Any]] = {
     "only claimed": {"ruling": "fixed (claimed by the fixer, not checked)"},
     "contradicts its status": {"ruling": "fixed", "status": "not fixed"},
     "contradicts its check": {"ruling": "fixed", "verified": False},
+    "says what remains": {"ruling": "fixed", "remaining": "one caller still subtracts"},
+    "is not sure": {"ruling": "fixed", "confidence": 20},
     "contradicts its reason": {"ruling": "fixed", "reason": "it is not fixed: still subtracts, still present"},
     "withdrawn without a reason": {"ruling": "withdrawn", "reason": "-"},
     "lowered to nothing": {"ruling": "lowered", "severity": "none"},
@@ -400,7 +409,7 @@ RULINGS: dict[str, dict[str, Any]] = {
 
 
 def test_only_a_clear_ruling_closes_what_blocks(project: Project) -> None:
-    """Of thirteen reviewers that rule on what they found, one says that it is fixed, and nothing else beside it."""
+    """Of fifteen reviewers that rule on what they found, one says that it is fixed, and nothing else beside it."""
     names = [f"r{number}" for number in range(len(RULINGS))]
     project.use(workflow(*names))
     unreasoned = list(RULINGS).index("withdrawn without a reason")
@@ -528,7 +537,8 @@ def test_what_is_changed_afterwards_was_looked_at_by_nobody(project: Project) ->
     """Committed or not, wherever the file is."""
     project.review()
     (project.folder / "b.py").write_text("x = 2\n")
-    assert project.awf("verdict")[0] == 1
+    code, told = project.awf("verdict")
+    assert (code, told["readiness"], project.awf("findings", "walk")[1]["verdict"]) == (1, "Not ready", "Not ready")
     greens = {}
     for name in ("docs/code-reviews/evil.py", "pkg/.wystack/evil.py", "pkg/.code-review/evil.py", "new.py"):
         project.commit({name: "evil = True\n"})
@@ -700,12 +710,14 @@ def test_likeness_neither_overwrites_nor_dismisses(project: Project) -> None:
     assert (code, result["verdict"], project.greens()) == (1, "FAIL", [])
 
 
-def test_new_evidence_ends_a_dismissal(project: Project) -> None:
+@pytest.mark.parametrize("place", ["b.py", "app.py"])
+def test_new_evidence_ends_a_dismissal(project: Project, place: str) -> None:
     """It was dismissed because of what its callers do; a caller is now quoted that does otherwise."""
     project.review(alice=answer(defect()))
     project.awf("findings", "triage", "1", "--as", "false-positive", "--note", "nobody calls it with strings")
-    project.commit({"b.py": "add('1', '2')\n"})
-    quoted = defect()["evidence"] + ["b.py:1 -- add('1', '2')"]
+    before = CHANGE if place == "app.py" else ""
+    project.commit({place: f"{before}add('1', '2')\n"})
+    quoted = defect()["evidence"] + [f"{place}:{before.count(chr(10)) + 1} -- add('1', '2')"]
     code, result = project.review(alice=answer(defect(evidence=quoted)))
     assert (code, result["verdict"], project.greens()) == (1, "FAIL", [])
 
@@ -751,10 +763,11 @@ def test_what_a_stopped_run_was_told_keeps_everything_from_being_green(project: 
     assert project.review()[0] == 0
 
 
-def test_a_workflow_that_loses_an_answer_is_not_adopted(project: Project) -> None:
-    """A reviewer whose answer is not taken in yet has another stage in the changed file."""
+@pytest.mark.parametrize("changed", [workflow("bob", "carol"), workflow("alice", "bob", kind=WORDS)])
+def test_a_workflow_that_loses_an_answer_is_not_adopted(project: Project, changed: str) -> None:
+    """A reviewer whose answer is not taken in yet has another stage in the changed file, or is asked otherwise."""
     assert project.review(alice=answer(defect()), bob="no")[0] == 3
-    project.use(workflow("bob", "carol"))
+    project.use(changed)
     adopted = ("resume", "--adopt", "workflows/review.awf.kdl")
     assert (project.refusal(*adopted), project.greens()) == (2, [])
 

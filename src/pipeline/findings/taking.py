@@ -387,7 +387,7 @@ def _reopening_reason(known: Finding, draft: Draft, at: str) -> str:
     if draft.severity.rank < known.severity.rank:
         return f"it was dismissed as {known.severity} and is now rated {draft.severity}"
     own = {draft.location.path} if draft.location else set[str]()  # it may have been renamed
-    if _named_files(draft) - _named_files(known) - own or _quotes(draft, known):
+    if _named_files(draft) - _named_files(known) - own or _quotes_elsewhere(draft, known):
         return "it was raised again with other evidence"
     digest = dismissal.digest if dismissal else ""
     if not same_evidence(digest or evidence_digest(known), draft):
@@ -395,11 +395,16 @@ def _reopening_reason(known: Finding, draft: Draft, at: str) -> str:
     return ""
 
 
-def _quotes(draft: Draft, known: Finding) -> bool:
-    """Return whether a report quotes code, beside the line of the defect, that the finding did not quote."""
+def _quotes_elsewhere(draft: Draft, known: Finding) -> bool:
+    """Return whether a report quotes code away from the line of the defect that the finding did not quote."""
     old = [norm_quote(item.quote) for item in known.evidence if item.quote]
-    new = [norm_quote(item.quote) for item in draft.evidence if item.quote]
-    return len(new) > 1 and any(quote and not any(quote in one or one in quote for one in old) for quote in new)
+    line = (draft.location.start if draft.location else None) or 0
+    new = [
+        norm_quote(item.quote)
+        for item in draft.evidence
+        if item.quote and abs((item.start or line) - line) > lines.NEAR
+    ]
+    return any(quote and not any(quote in one or one in quote for one in old) for quote in new)
 
 
 def _named_files(finding: Finding | Draft) -> set[str]:
