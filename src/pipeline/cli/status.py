@@ -61,8 +61,10 @@ def command(run: str, where: StoreLocation, *, as_json: bool) -> None:
         lines = source.current_lines(review.open, ledger) if review else None
     overview, now = overview_of(history, review, driven=driven, lines=lines), time.time()
     if as_json:
-        cluster = {"cluster": asdict(worker) if worker else None} if where.on else {}
-        print_json({**overview.as_json(), "next": next_commands(overview, where, now), **cluster})
+        document = {**overview.as_json(), "next": next_commands(overview, where, now)}
+        if where.on:
+            document["cluster"] = asdict(worker) if worker else None
+        print_json(document)
         return
     style = Style.of(sys.stdout)
     for line in (*_facts(overview, worker, style, now), *_sections(overview, where, style, now)):

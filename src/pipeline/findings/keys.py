@@ -62,8 +62,9 @@ def report_operations(
         # What a tool printed was said, even if its report cannot be read.
         if kind not in NOTHING_SAID or (isinstance(stage, ToolStage) and kind is FailureClass.PROTOCOL):
             report = _report(stage, visit, outcome, at)
-            named = {STILL_OPEN if in_words else LISTED: list(dict.fromkeys(ids))} if ids else {}
-            yield Append(ReviewKey.REPORTS, report | named)
+            if ids:
+                report[STILL_OPEN if in_words else LISTED] = list(dict.fromkeys(ids))
+            yield Append(ReviewKey.REPORTS, report)
     elif outcome.status is Status.SUCCESS and count_reports(context, stage.id):
         yield Discard(ReviewKey.REPORTS, {"stageId": stage.id})
 

@@ -59,8 +59,10 @@ class RecordStore:
             return f'"{program}" took longer than {self.timeout:g} seconds'
         except OSError as error:
             return f'"{program}" could not be run: {error}'
+        if not done.returncode:
+            return ""
         said = " ".join(done.stderr[: _MAX_ERROR * 4].decode(errors="replace").split())[:_MAX_ERROR]
-        return f'"{program}" exited with code {done.returncode}{f": {said}" if said else ""}' if done.returncode else ""
+        return ": ".join(filter(None, (f'"{program}" exited with code {done.returncode}', said)))
 
 
 def load_record_store(workspace: Path, trust: Trust, timeout: float = TIMEOUT) -> RecordStore | str | None:
