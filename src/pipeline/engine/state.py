@@ -424,10 +424,9 @@ def raise_limits(settings: WorkflowSettings, raised: Mapping[str, float]) -> Wor
     return settings.model_copy(update=values)
 
 
-def _answers_alike(before: Stage | None, now: Stage | None) -> bool:
-    """Return whether a stage of a new workflow is asked in the same way, so that its answer can be taken in."""
-    findings = [getattr(stage, "findings", None) for stage in (before, now)]
-    return type(before) is type(now) and findings[0] == findings[1]
+def _is_same(before: Stage | None, now: Stage | None) -> bool:
+    """Return whether a stage is as it was, wherever in the file it stands, so that its answer can be taken in."""
+    return before is not None and now is not None and before.model_dump() == now.model_dump()
 
 
 def _apply_adopted(state: State, record: WorkflowAdopted) -> State:
@@ -440,7 +439,7 @@ def _apply_adopted(state: State, record: WorkflowAdopted) -> State:
         raise AwfError(message, help="make it a stage that is not a branch, or start another run")
     at_cursor = workflow.by_id[stage]
     branches = {branch.stage for branch in at_cursor.branches} if isinstance(at_cursor, ParallelStage) else set[str]()
-    same = {name for name in branches if _answers_alike(state.workflow.by_id.get(name), workflow.by_id.get(name))}
+    same = {name for name in branches if _is_same(state.workflow.by_id.get(name), workflow.by_id.get(name))}
     if lost := sorted(state.progress.branches.keys() - same):
         message = f'the new workflow has no such branch "{lost[0]}" in "{stage}", and what it answered would be lost'
         raise AwfError(message, help="keep that branch as it is, or start another run")
