@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -153,10 +154,10 @@ class Project:
         return ["--backend", "command", "--agent-command", str(self.agent / "agent.sh")]
 
     @contextmanager
-    def reviewing(self, **replies: Any) -> Iterator[subprocess.Popen[bytes]]:
-        """A review that runs in the background."""
+    def running(self, *words: str, **replies: Any) -> Iterator[subprocess.Popen[bytes]]:
+        """A command that asks reviewers in the background."""
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder.parent / "home")}
-        command = [COMMAND, "review", *self.prepare(replies)]
+        command = [COMMAND, *words, *self.prepare(replies)]
         with subprocess.Popen(
             command, cwd=self.folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as child:
@@ -165,10 +166,10 @@ class Project:
             finally:
                 child.kill()
 
-    def wait_until_ended(self, stage: str) -> None:
-        """Wait until a stage of the newest run has given its answer, at most a minute."""
+    def wait_until_ended(self, stage: str, run: str = "latest") -> None:
+        """Wait until a stage of a run has given its answer, at most a minute."""
         deadline = time.monotonic() + 60
-        while f"{stage} #1  success" not in self.screen("why", "latest"):
+        while not re.search(rf"^{stage} #1  (success|fail)", self.screen("why", run), re.MULTILINE):
             assert time.monotonic() < deadline
 
     def review(self, *options: str, **replies: Any) -> tuple[int, Any]:
@@ -671,7 +672,7 @@ def test_what_was_found_before_a_review_paused_is_not_lost(project: Project) -> 
 
 def test_what_was_found_before_ctrl_c_is_not_lost(project: Project) -> None:
     """One reviewer has reported a blocker, the other still looks: only somebody who cancels the review drops that."""
-    with project.reviewing(alice=answer(defect()), bob="#!\nexec sleep 300\n") as child:
+    with project.running("review", alice=answer(defect()), bob="#!\nexec sleep 300\n") as child:
         project.wait_until_ended("alice")
         child.send_signal(signal.SIGINT)
         assert child.wait(60) == 130
@@ -761,6 +762,23 @@ def test_what_a_stopped_run_was_told_keeps_everything_from_being_green(project: 
     stopped = next(run for run in project.awf("runs")[1] if run["status"] == "paused")
     project.screen("cancel", stopped["run_id"])
     assert project.review()[0] == 0
+
+
+def test_what_a_stopped_run_was_told_in_words_counts_as_well(project: Project) -> None:
+    """A reviewer without a list has its status; nobody but a person approves another run of the store meanwhile."""
+    project.review()
+    project.use(workflow("alice", "bob", kind=WORDS))
+    run = ("run", "workflows/review.awf.kdl")
+    words = "P0: add() subtracts.\n[STATUS: fail]"
+    with project.running(*run, "--run-id", "r", alice=words, bob="#!\nexec sleep 300\n") as child:
+        project.wait_until_ended("alice", "r")
+        child.send_signal(signal.SIGINT)
+        assert child.wait(60) == 130
+    assert project.greens() == []
+    options = 'option "yes" label="Yes" to="exit" approves=true; option "no" label="No" to="fix";'
+    asks = workflow("carol", "dave").replace('when="true" to="exit"', 'when="true" to="ask"')
+    project.use(asks.replace("  loop ", f'  stage "ask" kind="human" prompt="Merge?" {{ {options} }}\n  loop '))
+    assert project.ask(*run, "--auto-approve", replies={"carol": answer(), "dave": answer()})[0] in (1, 3)
 
 
 @pytest.mark.parametrize("changed", [workflow("bob", "carol"), workflow("alice", "bob", kind=WORDS)])

@@ -30,7 +30,15 @@ from pipeline.files import read_text
 from pipeline.findings.git import read_checkout
 from pipeline.findings.keys import ReviewKey
 from pipeline.language.inputs import resolve_inputs
-from pipeline.language.model import HumanStage, InputValue, TriageStage, Workflow, parse_duration, prompt_files
+from pipeline.language.model import (
+    BaseStage,
+    HumanStage,
+    InputValue,
+    TriageStage,
+    Workflow,
+    parse_duration,
+    prompt_files,
+)
 from pipeline.redaction import Redactor
 
 AWF_COMMAND = (sys.executable, "-P", "-c", "from pipeline.cli.main import main; main()")  # for a separate process
@@ -330,11 +338,16 @@ def _is_approved(state: State, journal: Journal, looked: tuple[str, int]) -> boo
         stage = state.workflow.by_id.get(record.stage)
         if (record.stage, record.visit) == looked:
             approved = False
-        elif (isinstance(stage, TriageStage) and record.outcome.source is StatusSource.HUMAN) or (
-            isinstance(stage, HumanStage) and any(one.approves for one in stage.options if one.key == record.option)
-        ):
+        elif record.outcome.source is StatusSource.HUMAN and _approves(stage, record.option):
             approved = True
     return approved
+
+
+def _approves(stage: BaseStage | None, option: str) -> bool:
+    """Return whether a person who chose an option of a stage approved the change: every triage decides on it."""
+    if isinstance(stage, HumanStage):
+        return any(one.approves for one in stage.options if one.key == option)
+    return isinstance(stage, TriageStage)
 
 
 def path_of(journal: Journal, run_id: str) -> tuple[str, ...]:

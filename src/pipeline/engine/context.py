@@ -77,7 +77,7 @@ Hold = partial(Operation, "set", Key.HOLD)  # pause the run before its next stag
 def check_operation(value: Operation) -> Operation:
     """Return an operation if it can be recorded; raise TypeError if not."""
     if value.name not in get_args(OperationName) or not isinstance(value.key, str):
-        raise TypeError(f"{value!r:.80} is none of the operations on a key")
+        raise TypeError(f"{value!r:.80} is not an operation on a key")
     if value.name == "discard" and not isinstance(value.value, dict):
         raise TypeError(f"{value!r:.80} does not say which fields to look for")
     check_json(value.value)

@@ -14,8 +14,6 @@ if TYPE_CHECKING:  # every command that shows findings loads this, and most runs
     from pipeline.engine.ports import Journal
     from pipeline.engine.state import State
 
-_MAX_RUNS = 50  # the newest, among which a stopped one is looked for
-
 
 def untaken(journal: "Journal") -> Untaken:
     """Return who found something that is not in the ledger yet, by the run that asked, the newest first."""
@@ -24,8 +22,8 @@ def untaken(journal: "Journal") -> Untaken:
 
 
 def stopped_runs(journal: "Journal") -> "Iterator[tuple[str, State]]":
-    """Yield the newest runs that are in the middle of a stage and that nobody cancelled by name."""
-    for run in reversed(journal.runs()[-_MAX_RUNS:]):
+    """Yield the runs that are in the middle of a stage and that nobody cancelled by name, the newest first."""
+    for run in reversed(journal.runs()):
         last = journal.last(run).record
         if last.kind == "visit_completed" or (last.kind == "run_cancelled" and last.reason):
             continue
@@ -43,7 +41,7 @@ def answered(state: "State") -> tuple[str, ...]:
 
 
 def _lists(name: str, outcome: "Outcome", state: "State") -> bool:
-    """Return whether a branch reports anything: a review that cannot be read may."""
+    """Return whether a branch reports anything, in its list or, without one, by its status."""
     from pipeline.engine.outcome import Status  # noqa: PLC0415 - as above
     from pipeline.findings.reports import report_of_review  # noqa: PLC0415 - as above
     from pipeline.language.model import LlmStage  # noqa: PLC0415 - as above
@@ -52,4 +50,6 @@ def _lists(name: str, outcome: "Outcome", state: "State") -> bool:
     if outcome.status is Status.ERROR or not isinstance(stage, LlmStage):
         return outcome.status not in (Status.ERROR, Status.SUCCESS)
     report = report_of_review(stage, outcome.answers or (outcome.response,), state.directory)
-    return report is not None and (bool(report.drafts) or report.verdict == "BLOCK")
+    if report is None:
+        return outcome.status is not Status.SUCCESS
+    return bool(report.drafts) or report.verdict == "BLOCK"

@@ -236,7 +236,7 @@ def _verdict_lines(last: Review, source: FindingsSource, obstacles: Sequence[str
 
 
 def _readiness_text(readiness: Readiness, last: Review) -> str:
-    """Return whether the change can be merged; what is left to fix stands in the same line."""
+    """Return whether the change can be merged, and what should still be fixed."""
     if readiness is not Readiness.WITH_FIXES:
         return str(readiness)
     numbers = [f"#{line.number}" for line in last.open]

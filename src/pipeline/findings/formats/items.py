@@ -127,7 +127,7 @@ def limit_nesting(value: Any, what: str) -> Any:
 
 
 def _is_deeper(value: Any, levels: int) -> bool:
-    """Return whether lists and objects are nested more than so many levels deep."""
+    """Return whether lists and objects are nested deeper than a number of levels."""
     if not isinstance(value, dict | list):
         return False
     members = value.values() if isinstance(value, dict) else value

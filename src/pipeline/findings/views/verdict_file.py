@@ -45,7 +45,7 @@ class VerdictFile:
         self.path = self._folder / LATEST
         self._read: Stamp | None = None  # of the file when this process read or wrote it last
         self._shown = -1  # how much of the ledger it showed then; -1 if it is not as awf would write it
-        self._fault = ""  # why it is no verdict
+        self._fault = ""  # why it cannot be read as a verdict
         self._report = ""  # the path that it named
         self._replaced: tuple[bytes, ...] = ()  # the verdicts that the next review takes the place of
         self._reason: bytes | None = None  # what belongs into the reason for an ABORT; nothing if there is to be none
@@ -188,7 +188,7 @@ class VerdictFile:
             files.write_file(self._folder / ".gitignore", b"*\n", sync=False)
 
     def _make_room(self, review_id: str) -> Iterator[str]:
-        """Archive what is not of this review, and move aside what is no verdict."""
+        """Archive the verdict of another review, and move aside what cannot be read as a verdict."""
         if self._fault and os.path.lexists(self.path):
             yield f"{_LABEL} was not a verdict; it was moved aside to {files.move_aside(self.path)}"
         for content in self._replaced:

@@ -43,7 +43,7 @@ class Session:
     """One walk with those who take part in it.
 
     It carries out every effect but validation, and stops at what it has to wait for: a question, or findings to be
-    validated. Whoever drives it sends the answer: `decide` a responder's, a page that of a form.
+    validated. Its driver sends the answer: `decide` that of a responder, a page that of a form.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Session:
         self.tickets: list[str] = []  # that were filed: they stay, whatever becomes of the walk
         self.outcome: Walk | None = None  # once everything is decided
         self.waiting: Question | Validate | None = None  # what is to be sent next is for this
-        self.source = StatusSource.DEFAULT  # of the answers; if one of them is no person's, of that one
+        self.source = StatusSource.DEFAULT  # of the answers: of one that no person gave, if there is any
         self.tell = tell
         self._steps = walk(begun)
         self._items = {item.id: item for item in begun.items}
