@@ -49,9 +49,10 @@ def command(run: str, where: StoreLocation, *, as_json: bool) -> None:
         history = load_history(store, run)
         driven = store.is_driven(history.state.run_id)
         worker = store.worker_info(history.state.run_id) if driven else None
-        review = read_review(store.ledger(history.state.run_id), history.state.run_id)
+        review = read_review(store.ledger(history.state.run_id), history.state.run_id) if where.on else None
+        has_findings = not where.on and next(store.journal.ledger(), None) is not None
     lines: Sequence[Line] | None = None
-    if review and not where.on:  # what was edited in the files that show findings is read, and put back
+    if has_findings:  # what was edited in the files that show findings is read, and put back
         from pipeline.cli.findings.options import FindingsSource  # noqa: PLC0415 - few runs have findings
         from pipeline.findings.reviews import review_of_run  # noqa: PLC0415 - as above
 

@@ -86,6 +86,9 @@ class SharedJournal:
                 return JournalEntry(seq, found.record)
         raise damaged_record(f"run {run_id}", 1, "it is missing")
 
+    def last_kind(self, run_id: str) -> str:
+        return self.last(run_id).record.kind
+
     def objects(self, run_id: str, after: int = 0) -> Iterator[JournalObject]:
         """Return the objects of a run that follow number `after`: a few one by one, many in batches."""
         while (found := self._find(run_id, after + 1)) is not None:

@@ -95,6 +95,9 @@ class Journal(Protocol):
     def last(self, run_id: str) -> JournalEntry:
         """Return the newest record of a run."""
 
+    def last_kind(self, run_id: str) -> str:
+        """Return the kind of the newest record of a run, without decoding the rest of it."""
+
     def append_ledger(self, lines: Iterable[str]) -> int:
         """Add lines to the store's ledger, all or none, and return the number of the last one."""
 

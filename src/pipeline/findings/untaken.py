@@ -24,11 +24,14 @@ def untaken(journal: "Journal") -> Untaken:
 def stopped_runs(journal: "Journal") -> "Iterator[tuple[str, State]]":
     """Yield the runs that are in the middle of a stage and that nobody cancelled by name, the newest first."""
     for run in reversed(journal.runs()):
-        last = journal.last(run).record
-        if last.kind == "visit_completed" or (last.kind == "run_cancelled" and last.reason):
+        if journal.last_kind(run) == "visit_completed":
             continue
-        from pipeline.engine.state import replay  # noqa: PLC0415 - reads workflows
+        from pipeline.engine.records import RunCancelled  # noqa: PLC0415 - most runs have ended
+        from pipeline.engine.state import replay  # noqa: PLC0415 - as above
 
+        last = journal.last(run).record
+        if isinstance(last, RunCancelled) and last.reason:
+            continue
         yield run, replay([entry.record for entry in journal.entries(run)])
 
 

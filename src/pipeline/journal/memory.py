@@ -44,6 +44,9 @@ class MemoryJournal:
         bodies = self._bodies(run_id)
         return JournalEntry(len(bodies), decode(bodies[-1], run_id, len(bodies)))
 
+    def last_kind(self, run_id: str) -> str:
+        return self.last(run_id).record.kind
+
     def append_ledger(self, lines: Iterable[str]) -> int:
         self._lines += lines
         return len(self._lines)

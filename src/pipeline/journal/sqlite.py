@@ -1,5 +1,6 @@
 """The journal in an SQLite database: an append is one commit, on the disk before it returns, and changes no row."""
 
+import json
 import os
 import shutil
 import sqlite3
@@ -251,12 +252,22 @@ class SqliteJournal:
         return (_entry(run_id, seq, body) for seq, body in rows)
 
     def last(self, run_id: str) -> "JournalEntry":
+        return _entry(run_id, *self._newest(run_id))
+
+    def last_kind(self, run_id: str) -> str:
+        seq, body = self._newest(run_id)
+        try:
+            return str(json.loads(body)["kind"])
+        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            raise damaged_record(f"run {run_id}", seq, "it has no kind") from error
+
+    def _newest(self, run_id: str) -> tuple[int, bytes]:
         query = "SELECT seq, body FROM records WHERE run = ? ORDER BY seq DESC LIMIT 1"
         rows = self._query(query, (self._run_number(run_id),))
         if not rows:
             raise damaged_record(f"run {run_id}", 1, "it is missing")
         seq, body = rows[0]
-        return _entry(run_id, seq, body)
+        return seq, body
 
     def ledger(self, after: int = 0) -> Iterator[tuple[int, str]]:
         query = "SELECT seq, line FROM ledger WHERE seq > ? ORDER BY seq"
