@@ -820,6 +820,35 @@ def test_a_run_does_not_succeed_with_a_change_that_fails(project: Project) -> No
     assert project.ask(*reviews, replies={"alice": ruling(1, "withdrawn", reason="it is right")})[0] != 0
 
 
+MERGING = """workflow "W" {
+  version 2
+  start "tree"
+  stage "tree" kind="workspace.create"
+  stage "code" kind="tool" command="echo 'half = 1 / 0' >> app.py"
+  stage "alice" kind="llm" findings="review" access="read-only" prompt="Review."
+  stage "merge" kind="workspace.merge"
+  stage "end" kind="exit"
+  transition from="tree" to="code"
+  transition from="code" to="alice"
+  transition from="alice" to="merge" on="always"
+  transition from="merge" to="end"
+}
+"""
+
+
+def test_nothing_is_merged_while_the_change_fails(project: Project) -> None:
+    """The run pauses before the merge, however often it is resumed; once a person has decided, it merges."""
+    (project.folder / "w.awf.kdl").write_text(MERGING)
+    before = git(project.folder, "rev-parse", "HEAD")
+    code, result = project.ask("run", "w.awf.kdl", "--run-id", "one", replies={"alice": answer(defect())})
+    assert (code, result["status"]) == (3, "paused")
+    assert project.ask("resume", "one", replies={})[0] == 3
+    assert git(project.folder, "rev-parse", "HEAD") == before
+    project.awf("findings", "triage", "1", "--as", "wont-fix", "--note", "callers never pass it")
+    assert project.ask("resume", "one", replies={})[0] == 0
+    assert "half" in git(project.folder, "show", "HEAD:app.py")
+
+
 def test_a_dismissal_covers_nothing_else(project: Project) -> None:
     """The same title and the same line of code in another function, and in another file, is another defect."""
     twice = "\n\ndef one():\n    return 1 / 0\n\n\ndef two():\n    return 1 / 0\n"

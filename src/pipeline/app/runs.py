@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pipeline import __version__
+from pipeline.app.approval import unapproved_verdict
 from pipeline.app.catalog import CatalogEntry
 from pipeline.app.check import CheckedWorkflow
 from pipeline.app.history import read_ledger, read_review
@@ -21,7 +22,6 @@ from pipeline.app.wiring import Runtime, build_services
 from pipeline.backends.process_tree import kill_by_label
 from pipeline.engine.driver import Driver, Plugins
 from pipeline.engine.events import EventKind
-from pipeline.engine.outcome import StatusSource
 from pipeline.engine.ports import Journal
 from pipeline.engine.records import RunCreated, RunResumed, VisitCompleted, WorkflowAdopted
 from pipeline.engine.state import RunStatus, State, apply, begin
@@ -31,8 +31,6 @@ from pipeline.findings.git import read_checkout
 from pipeline.findings.keys import ReviewKey
 from pipeline.language.inputs import resolve_inputs
 from pipeline.language.model import (
-    BaseStage,
-    HumanStage,
     InputValue,
     TriageStage,
     Workflow,
@@ -315,9 +313,8 @@ def result_of(state: State, journal: Journal, ledger: Journal | None = None) -> 
     options = () if state.status is RunStatus.SUCCESS else tuple(resume_options(state))
     path = path_of(journal, state.run_id)
     result = RunResult(state.run_id, state.status, path, reports, findings, state.reason, "", options, state.until)
-    if state.status is RunStatus.SUCCESS and review and review.passed and not review.passes_by_itself:
-        approved = _is_approved(state, journal, (review.passed.stage, review.passed.visit))
-        result = result if approved else replace(result, objection=review.headline)
+    if state.status is RunStatus.SUCCESS:
+        result = replace(result, objection=unapproved_verdict(state, journal, review))
     if not any(isinstance(stage, TriageStage) and stage.id in state.visits for stage in state.workflow.stages):
         return result
     from pipeline.findings.walk.report import render_report, report_data  # noqa: PLC0415 - few runs have a triage
@@ -326,28 +323,6 @@ def result_of(state: State, journal: Journal, ledger: Journal | None = None) -> 
     known = read_ledger(ledger or journal)
     walk = triage_of_run(known, state.run_id) if known else None
     return replace(result, triage=report_data(walk), triage_text=render_report(walk)) if walk else result
-
-
-def _is_approved(state: State, journal: Journal, looked: tuple[str, int]) -> bool:
-    """Return whether a person approved the change, or decided on its findings, after it was looked at last."""
-    approved = False
-    for entry in journal.entries(state.run_id):
-        record = entry.record
-        if not isinstance(record, VisitCompleted):
-            continue
-        stage = state.workflow.by_id.get(record.stage)
-        if (record.stage, record.visit) == looked:
-            approved = False
-        elif record.outcome.source is StatusSource.HUMAN and _approves(stage, record.option):
-            approved = True
-    return approved
-
-
-def _approves(stage: BaseStage | None, option: str) -> bool:
-    """Return whether a person who chose an option of a stage approved the change: every triage decides on it."""
-    if isinstance(stage, HumanStage):
-        return any(one.approves for one in stage.options if one.key == option)
-    return isinstance(stage, TriageStage)
 
 
 def path_of(journal: Journal, run_id: str) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ from functools import cache, cached_property
 from pathlib import Path
 from types import MappingProxyType
 
+from pipeline.app.approval import unapproved_verdict
+from pipeline.app.history import read_review
 from pipeline.app.read_only import ReadOnlyGuard
 from pipeline.app.responders import FirstResponder, MailboxResponder
 from pipeline.app.settings import NOTHING_SET, Settings
@@ -127,7 +129,10 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
         lambda agent, given: withheld_hint(agent, withheld_keys(environ, given)),
     )
     tool = ToolHandler(processes, environment, lambda job: brief(job).variables, read_report)
-    workspace, guard = WorkspaceHandler(worktrees), ReadOnlyGuard(environ, snapshots)
+    workspace = WorkspaceHandler(
+        worktrees, lambda now: unapproved_verdict(now, journal, read_review(journal, now.run_id))
+    )
+    guard = ReadOnlyGuard(environ, snapshots)
     handlers: dict[StageKind, Handler] = {
         StageKind.LLM: guard.guarded(llm),
         StageKind.TOOL: guard.guarded(tool),

@@ -1,17 +1,24 @@
 """Workspace stages: create, merge and remove the run's git worktree."""
 
+from collections.abc import Callable
+
 from pipeline.engine.context import Key
 from pipeline.engine.outcome import Failure, FailureClass, Outcome, Status
 from pipeline.engine.ports import Job, WorkspaceError, Workspaces
+from pipeline.engine.state import State
 from pipeline.language.model import StageKind, WorkspaceStage
 from pipeline.text import plural
 
 
 class WorkspaceHandler:
-    """Creates, merges and removes worktrees. A conflict is a failure; anything else git refuses is an error."""
+    """Creates, merges and removes worktrees. A conflict is a failure; anything else git refuses is an error.
 
-    def __init__(self, workspaces: Workspaces) -> None:
+    Nothing is merged while `objection` says what is against the change, and no person approved it.
+    """
+
+    def __init__(self, workspaces: Workspaces, objection: Callable[[State], str] = lambda _state: "") -> None:
         self._workspaces = workspaces
+        self._objection = objection
 
     async def run(self, job: Job) -> Outcome:
         stage = job.stage
@@ -46,6 +53,8 @@ class WorkspaceHandler:
         workspace = job.workspace
         if workspace is None:
             raise WorkspaceError("the run has no workspace", help="put a workspace.create stage before this one")
+        if objection := self._objection(job.state):
+            raise WorkspaceError(f"nothing was merged: {objection}", help="see: awf verdict; then awf resume")
         subject = f"Merge {workspace.branch}: {job.state.goal.partition(chr(10))[0] or job.state.workflow.name}"
         merged = await self._workspaces.merge(job.state.cwd, workspace, subject[:120])
         if merged.commit is None:
