@@ -677,7 +677,7 @@ def test_what_was_found_before_ctrl_c_is_not_lost(project: Project) -> None:
         child.send_signal(signal.SIGINT)
         assert child.wait(60) == 130
     assert (project.refusal("review", "--backend", "scripted"), project.greens()) == (2, [])
-    project.screen("cancel")
+    assert project.awf("cancel")[1]["dropped"] == ["alice"]
     code, result = project.review()
     assert (code, result["verdict"]) == (0, "PASS")
 

@@ -17,6 +17,7 @@ from pipeline.cli.run import WatchOptions, resume_run
 from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import Style
 from pipeline.cli.terminal_responder import show_question
+from pipeline.findings.untaken import answered
 from pipeline.language.model import HumanStage
 from pipeline.text import sanitize
 
@@ -120,12 +121,17 @@ def cancel_command(run: str, reason: str, where: StoreLocation, *, as_json: bool
     """Cancel RUN, or the newest run.
 
     Its process stops at once, whatever it is doing. A run without a process is recorded as cancelled. `awf resume`
-    continues it and repeats the interrupted stage.
+    continues it and repeats the interrupted stage. What its reviewers found in an unfinished round is dropped until
+    then.
     """
     with where.open() as store:
         run_id = find_run(run, store.journal.runs())
         recorded = store.cancel(run_id, by=user_name(), reason=reason, wait=True)
+        dropped = answered(load_state(store.journal, run_id))
     if as_json:
-        print_json({"run_id": run_id, "status": "cancelled", "reason": recorded})
+        print_json({"run_id": run_id, "status": "cancelled", "reason": recorded, "dropped": dropped})
         return
-    click.echo(f"run {run_id}: cancelled ({sanitize(recorded or '')})\nresume with: awf resume {run_id}{where.end}")
+    click.echo(f"run {run_id}: cancelled ({sanitize(recorded or '')})")
+    if dropped:
+        click.echo(f"dropped, unless you resume it: what {', '.join(map(sanitize, dropped))} found")
+    click.echo(f"resume with: awf resume {run_id}{where.end}")
