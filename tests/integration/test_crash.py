@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 LAB = Path(__file__).parent / "crash" / "lab.py"
-MOMENTS = os.environ.get("AWF_CRASH_MOMENTS", "15")  # random ones, of each of two seeds
+MOMENTS = os.environ.get("AWF_CRASH_MOMENTS", "15")  # random ones
 
 
-@pytest.mark.parametrize("scenario", ["once", "always", f"random:1:{MOMENTS}", f"random:2:{MOMENTS}"])
+@pytest.mark.parametrize("scenario", ["once", "always", f"random:1:{MOMENTS}"])
 def test_a_killed_run_ends_as_if_nothing_had_happened(tmp_path: Path, scenario: str) -> None:
     """At every journal boundary of a run with a loop, a parallel stage, a tool and a workspace, and at random.
 

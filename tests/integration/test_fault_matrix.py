@@ -1,7 +1,7 @@
 """The fault matrix: whatever goes wrong with a reviewer, no run ends in success and nothing is merged.
 
-Each fault is tried in one of the shipped workflows and in one of the README and the cookbook, at one of the reviewers,
-all in turn; with AWF_FAULT_MATRIX=full in all of them at every reviewer. The run stops and can be resumed; once the
+Each fault is tried in one workflow, shipped or of the README and the cookbook, and at one of its reviewers, all in
+turn; with AWF_FAULT_MATRIX=full in all of them at every reviewer. The run stops and can be resumed; once the
 reviewer works, and rules on what was found, it ends as it should, and no finished stage runs twice.
 """
 
@@ -134,15 +134,15 @@ SHIPPED = [
 README = Case(
     "README", next(block.text for block in blocks((ROOT / "README.md").read_text()) if block.language == "kdl")
 )
+CASES = (*SHIPPED, README, *RECIPES)
 FULL = os.environ.get("AWF_FAULT_MATRIX") == "full"
 CELLS = [
     pytest.param(case, at, fault, id=f"{case.name}-{where}-{fault}")
-    for cases in (SHIPPED, [README, *RECIPES])
     for column, fault in enumerate(FAULTS)
-    for row, case in enumerate(cases)
-    if FULL or row == column % len(cases)
+    for row, case in enumerate(CASES)
+    if FULL or row == column % len(CASES)
     for turn, (where, at) in enumerate(case.positions().items())
-    if FULL or turn == column // len(cases) % len(case.positions())
+    if FULL or turn == column // len(CASES) % len(case.positions())
 ]
 
 
