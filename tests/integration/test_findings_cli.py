@@ -31,7 +31,7 @@ ROW = (
 )
 VERDICT = (
     *("verdict", "ship", "readiness", "complete", "summary", "open", "claimed", "elsewhere"),
-    *("gaps", "rejections", "unruled", "unseen", "unshown", "dismissed", "review", "changed_since"),
+    *("gaps", "unruled", "unseen", "unshown", "dismissed", "review", "changed_since"),
 )
 
 

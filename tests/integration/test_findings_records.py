@@ -95,6 +95,11 @@ def verdict(project: Project, *options: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(done.stdout)
 
 
+def ruled(word: str, **more: str) -> str:
+    """Return a review that rules on the first finding."""
+    return found(rulings=[{"number": 1, "ruling": word, **more}])
+
+
 def edit(project: Project, change: dict[int, dict[str, str]] | None = None, **top: Any) -> None:
     """Change findings of the verdict file by their positions, and its other fields."""
     document = project.verdict_file() | top
@@ -175,7 +180,7 @@ def test_files_that_change_during_a_review_are_the_reason_it_does_not_ship(proje
     (record,) = records(project)
     assert (record["x_tree_changed"], record["verdict"]) == (True, "block-on-rejection")
     answer = verdict(project)[1]
-    assert (answer["ship"], answer["readiness"], answer["rejections"]) == (False, "Not ready", [])
+    assert (answer["ship"], answer["readiness"]) == (False, "Not ready")
 
 
 # --- the report -----------------------------------------------------------------------------------------------
@@ -309,23 +314,23 @@ def test_a_full_review_has_a_record_of_its_own(project: Project) -> None:
     assert len(records(project)) == 4, "a decision records no pass"
 
 
-def test_a_rejection_without_findings_fails_the_stage_with_its_argument(project: Project) -> None:
-    """It does not ship, it does not pass, and it holds until that reviewer takes it back."""
+def test_a_rejection_without_findings_is_a_finding(project: Project) -> None:
+    """It does not ship, it does not pass, and only a ruling on its number by that reviewer takes it back."""
     project.run(ALONE, {"rev": found(verdict="BLOCK", argument="the design is wrong")})
     (outcome,) = project.outcomes("rev")
-    assert (outcome.status, "the design is wrong" in outcome.reason) == ("fail", True)
+    assert outcome.status == "fail"
     (record,) = records(project)
-    assert (record["verdict"], record["must_count"]) == ("block-on-rejection", 0)
+    assert record["verdict"] == "block-on-rejection"
     assert project.verdict_file()["verdict"] == project.context("review.verdict") == "FAIL"
-    assert project.verdict_file()["x_rejected"] == [{"reviewer": "rev", "argument": "the design is wrong"}]
+    (row,) = json.loads(project.awf("findings", "list", "--json").stdout)
+    assert (row["state"], "the design is wrong" in row["title"]) == ("uncertain", True)
     take(project, found(), "--reviewer", "another")
     code, answer = verdict(project)
     assert (code, answer["verdict"], answer["ship"]) == (1, "FAIL", False)
-    assert answer["rejections"] == [{"reviewer": "rev", "argument": "the design is wrong"}]
-    assert project.verdict_file()["verdict"] == "FAIL"
-    take(project, found(), "--reviewer", "rev")
-    assert verdict(project)[0] == 1, "it did not take that back"
-    take(project, found(verdict="SHIP"), "--reviewer", "rev")
+    for said in (found(), found(verdict="SHIP"), ruled("fixed"), ruled("withdrawn")):
+        take(project, said, "--reviewer", "rev")
+        assert verdict(project)[0] == 1, "it did not take that back"
+    take(project, ruled("withdrawn", reason="the design is as agreed"), "--reviewer", "rev")
     assert verdict(project)[0] == 0
 
 

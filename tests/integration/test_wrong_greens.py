@@ -51,7 +51,10 @@ WORKFLOW = """workflow "Review" {{
   loop "rounds" {{ stages "reviews" "gate" "fix"; max_rounds 3; on "stalled" to="exit"; on "exhausted" to="exit"; }}
 }}
 """
-FUNCTIONS = ("add", "sub", "mul", "div", "mod", "neg", "inv", "cat", "cut", "top", "low", "mid", "sum", "avg", "abs")
+FUNCTIONS = (
+    *("add", "sub", "mul", "div", "mod", "neg", "inv", "cat", "cut"),
+    *("top", "low", "mid", "sum", "avg", "abs", "pow", "log", "exp"),
+)
 BASE = "import os\n"
 CHANGE = BASE + "".join(
     f"\n\ndef {name}(left, right):\n    print({number})\n    return left - right - {number}\n"
@@ -231,7 +234,7 @@ def blocking(result: dict[str, Any]) -> set[str]:
     """The reviewers of whom each alone keeps a change from passing."""
     unread = {text.partition(":")[0] for text in result["gaps"]}
     reported = {member["reviewer"] for row in result["open"] if row["gate"] == "must" for member in row["members"]}
-    return unread | reported | {one["reviewer"] for one in result["rejections"]}
+    return unread | reported
 
 
 def test_a_change_that_everybody_looked_at_is_green(project: Project) -> None:
@@ -329,6 +332,9 @@ ANSWERS = {
         answer(defect(2, severity="catastrophic")),
         answer(defect(3, severity="P3", system_breaking=True)),
         answer(defect(4, severity="P2", confidence=20, system_breaking="yes")),
+        answer(defect(5, severity=None, title="[P0] neg() has the wrong result")),
+        answer(defect(6, severity="", impact="critical")),
+        answer(must_fix=[{key: value for key, value in defect(7).items() if key != "severity"}]),
     ],
     "older than the change, on a line that the change adds": [
         answer(defect(pre_existing=True)),
@@ -388,12 +394,40 @@ def test_what_a_first_answer_says_is_not_forgotten(project: Project, first: str)
     assert project.findings()
 
 
+def test_of_two_answers_the_graver_counts(project: Project) -> None:
+    """A reviewer that is asked again to complete one finding is no longer sure of another, which is critical."""
+    unread = {"title": "sub() has the wrong result", "severity": "P2"}
+    again = answer(defect(confidence=0), defect(1, severity="P2"))
+    code, result = project.review(alice=[answer(defect(), unread), again])
+    assert (code != 0, result["verdict"], project.greens()) == (True, "FAIL", [])
+
+
+def test_a_first_answer_in_words_is_shown_to_its_reviewer_again(project: Project) -> None:
+    """An agent without a memory is asked to report what it said, and not only to use the format."""
+    project.review(alice=["I reject this: add() subtracts.", answer()])
+    assert project.shown("alice").count("I reject this: add() subtracts.") == 1
+
+
+def test_what_is_said_about_another_change_lifts_no_rejection(project: Project) -> None:
+    """A reviewer rejects one branch, accepts another, and has nothing to add when it looks at the first again."""
+    assert project.review(alice=answer(verdict="BLOCK", argument="the design is wrong"))[0] == 1
+    git(project.folder, "checkout", "-q", "-b", "other", "main")
+    project.commit({"z.py": "z = 1\n"})
+    project.review(alice=answer(verdict="SHIP", reviewed=["z.py: all"]), bob=answer(reviewed=["z.py: all"]))
+    git(project.folder, "checkout", "-q", "topic")
+    code, result = project.review()
+    assert (code, result["verdict"], project.greens()) == (1, "FAIL", [])
+
+
 # --- rulings ----------------------------------------------------------------------------------------------------
 
 RULINGS: dict[str, dict[str, Any]] = {
     "fixed: no": {"ruling": "fixed: no"},
     "came back": {"ruling": "was fixed, came back"},
     "later": {"ruling": "fixed in a later PR"},
+    "in another language": {"ruling": "fixed: nein"},
+    "in part": {"ruling": "fixed(1/2)"},
+    "elsewhere": {"ruling": "addressed in follow-up"},
     "only claimed": {"ruling": "fixed (claimed by the fixer, not checked)"},
     "contradicts its status": {"ruling": "fixed", "status": "not fixed"},
     "contradicts its check": {"ruling": "fixed", "verified": False},
@@ -410,7 +444,7 @@ RULINGS: dict[str, dict[str, Any]] = {
 
 
 def test_only_a_clear_ruling_closes_what_blocks(project: Project) -> None:
-    """Of fifteen reviewers that rule on what they found, one says that it is fixed, and nothing else beside it."""
+    """Of eighteen reviewers that rule on what they found, one says that it is fixed, and nothing else beside it."""
     names = [f"r{number}" for number in range(len(RULINGS))]
     project.use(workflow(*names))
     unreasoned = list(RULINGS).index("withdrawn without a reason")
@@ -520,6 +554,16 @@ def test_a_look_at_less_than_the_change_ships_nothing(project: Project, options:
     git(clone, "remote", "set-head", "origin", "main")
     assert (here, project.greens(clone)) == ([], [])
     assert "ship" not in words or "--base" in options  # such a record is about the change since its own base
+
+
+def test_without_a_default_branch_the_base_has_to_be_named(project: Project) -> None:
+    """Only the last of two commits is looked at, on a branch of which git does not know where it began."""
+    project.commit({"c.py": "x = 1\n"})
+    git(project.folder, "branch", "-m", "main", "develop")
+    code, _ = project.review("--base", "HEAD~1")
+    assert (code, project.greens()) == (0, [])
+    assert project.review("--base", "develop")[0] == 0
+    assert [project.awf("verdict", *more, "--base", "develop")[0] for more in ((), ("--at", "HEAD"))] == [0, 0]
 
 
 def test_looks_one_after_another_cover_the_change_unless_a_commit_is_between_them(project: Project) -> None:
@@ -818,6 +862,28 @@ def test_a_run_does_not_succeed_with_a_change_that_fails(project: Project) -> No
     code, result = project.ask(*reviews, replies={"alice": answer(defect())})
     assert (code, result["status"], "FAIL" in result["objection"]) == (1, "success", True)
     assert project.ask(*reviews, replies={"alice": ruling(1, "withdrawn", reason="it is right")})[0] != 0
+
+
+TRIAGING = """workflow "W" {
+  version 2
+  start "alice"
+  stage "alice" kind="llm" findings="review" access="read-only" prompt="Review."
+  stage "walk" kind="triage" { apply to="fix"; done to="end"; }
+  stage "fix" kind="llm" prompt="Fix it."
+  stage "end" kind="exit"
+  transition from="alice" to="walk" on="always"
+  transition from="fix" to="end"
+}
+"""
+
+
+def test_to_accept_a_fix_is_not_to_approve_the_change(project: Project) -> None:
+    """A person says that a fix shall be applied, and the fixer changes nothing."""
+    (project.folder / "w.awf.kdl").write_text(TRIAGING)
+    (project.folder.parent / "answers.json").write_text('{"walk": [["apply", "proceed"]]}')
+    replies = {"alice": answer(defect()), "fix": "I could not do it."}
+    code, result = project.ask("run", "w.awf.kdl", "--answers", "../answers.json", replies=replies)
+    assert (code, result["status"], "FAIL" in result["objection"]) == (1, "success", True)
 
 
 MERGING = """workflow "W" {

@@ -6,7 +6,7 @@ from pipeline.engine.outcome import StatusSource
 from pipeline.engine.ports import Journal
 from pipeline.engine.records import VisitCompleted
 from pipeline.engine.state import State
-from pipeline.language.model import BaseStage, HumanStage, TriageStage
+from pipeline.language.model import BaseStage, HumanStage
 
 if TYPE_CHECKING:
     from pipeline.findings.reviews import Review
@@ -21,7 +21,7 @@ def unapproved_verdict(state: State, journal: Journal, review: "Review | None") 
 
 
 def _is_approved(state: State, journal: Journal, looked: tuple[str, int]) -> bool:
-    """Return whether a person approved the change, or decided on its findings, after it was looked at last."""
+    """Return whether a person approved the change after it was looked at last."""
     approved = False
     for entry in journal.entries(state.run_id):
         record = entry.record
@@ -36,7 +36,5 @@ def _is_approved(state: State, journal: Journal, looked: tuple[str, int]) -> boo
 
 
 def _approves(stage: BaseStage | None, option: str) -> bool:
-    """Return whether a person who chose an option of a stage approved the change: every triage decides on it."""
-    if isinstance(stage, HumanStage):
-        return any(one.approves for one in stage.options if one.key == option)
-    return isinstance(stage, TriageStage)
+    """Return whether an option of a stage approves the change. A triage does not: what it leaves open is open."""
+    return isinstance(stage, HumanStage) and any(one.approves for one in stage.options if one.key == option)

@@ -74,7 +74,7 @@ def find_target(
     if not checkout.head:
         raise AwfError("the repository has no commit to compare with", help="commit something first")
     top = Path(checkout.root)
-    name = base or default_branch(root, environ)
+    name = base or default_branch(root, environ) or "HEAD"
     commit = query_git(root, environ, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if not commit:
         raise AwfError(f'unknown ref "{name}"', help="name a branch, a tag or a commit")

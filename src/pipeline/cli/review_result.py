@@ -110,7 +110,7 @@ def _lines(
             yield from (f"      also {sanitize(member_line(member))}" for member in line.others)
     if len(lines) > len(shown):
         yield f"\n{count_lines(len(lines) - len(shown), 'more')} not shown."
-    if not lines and not result.gaps and not review.rejections:
+    if not lines and not result.gaps:
         yield "\nNothing is open about it."
     yield "\n" + "\n".join(map(sanitize, notes))
     if commands:
@@ -129,7 +129,6 @@ def _notes(result: ReviewResult, report: str) -> Iterator[str]:
         yield f"Incomplete: {gap}"
     if result.waiting:
         yield f"Not in the ledger yet: what {', '.join(result.waiting)} found; awf resume {result.run_id} takes it in"
-    yield from (f"Rejected by {look.reviewer}: {look.argument or 'no reason'}" for look in review.rejections)
     yield from review.unruled
     if review.unshown:
         yield review.unshown

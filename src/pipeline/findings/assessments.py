@@ -40,7 +40,7 @@ def assess_review(report: Report, answers: Sequence[str], given: Given) -> Asses
     final = len(answers) > 1 and report.status is not ReportStatus.MALFORMED and not doubt
     if problem and not final:
         return Assessment(problem=problem)
-    wishes = (_beside(report), *_rulings(report, answers, given), _verdict(report, given.ledger))
+    wishes = (_beside(report), _severities(report), *_rulings(report, answers, given))
     return Assessment(Status.SUCCESS, count_items(report), wish="\n\n".join(filter(None, wishes)))
 
 
@@ -100,13 +100,27 @@ def _beside(report: Report) -> str:
     return f"Beside your findings you say {listed}. Report under `findings` what is a defect, and leave out the rest."
 
 
+def _severities(report: Report) -> str:
+    """Return a request for the severities that nobody understands; empty if there are none."""
+    unknown = [doubts.quote(draft.title) for draft in report.drafts if draft.severity_text and not draft.unreadable]
+    return f"Give each of these findings a `severity` of P0, P1, P2 or P3: {'; '.join(unknown)}." if unknown else ""
+
+
 def _rulings(report: Report, answers: Sequence[str], given: Given) -> Iterator[str]:
     """Yield requests for rulings that are missing, and for those that nothing can have changed."""
-    said = {one.number: one.word for one in (*report.rulings, *rulings.read_said("\n\n".join(answers)))}
+    every = [*report.rulings, *rulings.read_said("\n\n".join(answers))]
+    said = {one.number: one.ruling for one in every}
     reported = {draft.title for draft in report.drafts}
     missing = [one for one in given.asked if one.number not in said and one.title not in reported]
     if missing:
         yield f"You did not rule on {_numbers(missing)}. Rule on each by its number."
+    vague = {one.number for one in every if one.vague}
+    unclear = [one for one in given.asked if one.number in vague and said[one.number] == "not_fixed"]
+    if unclear:
+        yield (
+            f"Your ruling on {_numbers(unclear)} says more than `fixed`. Rule on each with `fixed` or `not fixed`"
+            " alone, and put the rest into `reason`."
+        )
     fixed = [one for one in given.asked if said.get(one.number) == "fixed"]
     void = [one for one in fixed if rulings.is_unchanged(one, given.ledger, given.tree)]
     if void:
@@ -114,15 +128,6 @@ def _rulings(report: Report, answers: Sequence[str], given: Given) -> Iterator[s
             f"You call {_numbers(void)} fixed, but no file has changed since it was reported. Look again, and rule"
             " `not fixed`, or `withdrawn` with a reason if it was wrong."
         )
-
-
-def _verdict(report: Report, ledger: Ledger) -> str:
-    """Return a request for the verdict of a reviewer that rejected the change and does not say so again."""
-    rejection = ledger.rejections.get(report.reviewer)
-    if rejection is None or report.verdict:
-        return ""
-    reason = rejection.argument or "no reason given"
-    return f"You rejected this change: {reason}. Give your `verdict` on it: SHIP, SHIP-WITH-TICKETS or BLOCK."
 
 
 def _numbers(findings: Iterable[Finding]) -> str:

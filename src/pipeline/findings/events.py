@@ -80,14 +80,9 @@ class Coverage(FindingValue):
     @property
     def by_reviewer(self) -> dict[str, Look]:
         """How each reviewer looked; of several looks the one that says least: unreadable, or at the smallest part."""
-        ordered = sorted(self.looks, key=lambda look: (look.status.answered, look.verdict != "BLOCK", look.is_whole))
+        ordered = sorted(self.looks, key=lambda look: (look.status.answered, look.is_whole))
         least = {look.reviewer: look for look in reversed(ordered)}
         return dict(sorted(least.items()))
-
-    @property
-    def rejections(self) -> tuple[Look, ...]:
-        """The looks of reviewers that reject the whole change."""
-        return tuple(look for look in self.looks if look.verdict == "BLOCK")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=CLOSED)

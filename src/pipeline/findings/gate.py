@@ -50,6 +50,16 @@ def decide(draft: Draft, *, agreed: bool) -> GateResult:
     return GateResult(Disposition.FILTERED, f"its confidence, {anchor}, is below {least}")
 
 
+def is_grave(draft: Draft) -> bool:
+    """Return whether a draft by itself keeps a commit from shipping."""
+    if draft.state is not None and not draft.state.is_open:
+        return False
+    if draft.unreadable or draft.severity_text or draft.uncertain:
+        return True
+    excused = draft.pre_existing or draft.autofix_class is AutofixClass.ADVISORY
+    return draft.severity.rank <= Severity.HIGH.rank and not excused and decide(draft, agreed=False).is_kept
+
+
 def is_confident(severity: Severity, confidence: Confidence) -> bool:
     """Return whether a finding is sure enough to be reported."""
     if confidence.scale == "fraction":  # a verdict file has only findings that were reported

@@ -88,12 +88,12 @@ def query_git(directory: Path, environ: Mapping[str, str], *arguments: str) -> s
 
 
 def default_branch(root: Path, environ: Mapping[str, str]) -> str:
-    """Return the branch that changes are made for, as far as git knows; without one, `HEAD`."""
+    """Return the branch that changes are made for; empty if git does not know it."""
     remote = query_git(root, environ, "symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
     for name in filter(None, (remote, "main", "master", "origin/main", "origin/master")):
         if query_git(root, environ, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"):
             return name
-    return "HEAD"
+    return ""
 
 
 def run_git(

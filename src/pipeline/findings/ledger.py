@@ -43,7 +43,6 @@ class Ledger:
         self.names: dict[str, FindingId] = {}  # ids, signatures and aliases
         self.owed: dict[str, Look] = {}  # by reviewer: asked, and without a readable answer since
         self.required: tuple[str, ...] = ()  # who has to look before anything ships, as was said last
-        self.rejections: dict[str, Look] = {}  # by reviewer: the last answer rejects the whole change
         self.untaken: Untaken = {}  # what stopped runs have not handed over, which is in no event
         self.passes_before: dict[FindingId, list[int]] = {}  # how many there were at each change of a finding's history
         self._members: dict[FindingId, dict[FindingId, None]] = {}  # of each line of work
@@ -72,7 +71,7 @@ class Ledger:
         other = Ledger()
         other.length = self.length
         other.findings, other.passes, other.names = dict(self.findings), dict(self.passes), dict(self.names)
-        other.owed, other.rejections = dict(self.owed), dict(self.rejections)
+        other.owed = dict(self.owed)
         other.untaken = self.untaken
         other.required = self.required
         other.passes_before = {id: list(numbers) for id, numbers in self.passes_before.items()}
@@ -134,12 +133,9 @@ class Ledger:
                 self.owed[look.reviewer] = look
                 continue
             self.owed.pop(look.reviewer, None)
-            if look.verdict:  # nobody's silence lifts a rejection
-                self.rejections.pop(look.reviewer, None)
             # A file that could not be read may not have named its reviewer: then it is owed under its own name.
             if look.file and (before := self.owed.get(look.file)) and before.file == look.file:
                 del self.owed[look.file]
-        self.rejections |= {look.reviewer: look for look in passed.coverage.rejections}
 
     def _raise(self, event: FindingRaised) -> None:
         finding = event.finding

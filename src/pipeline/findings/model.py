@@ -416,6 +416,12 @@ class Said:
     word: str  # fixed, not_fixed; of a fixer also wrong, of a reviewer upheld, withdrawn or lowered
     why: str = ""
     severity: Severity | None = None  # what a finding is lowered to
+    vague: bool = False  # it says more than that it is fixed: `fixed in a later commit`
+
+    @property
+    def ruling(self) -> str:
+        """The word as that of a reviewer: what is not plainly fixed is not fixed."""
+        return "not_fixed" if self.vague else self.word
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

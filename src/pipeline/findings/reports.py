@@ -14,7 +14,7 @@ from pipeline.findings.formats import FORMATS, doubts
 from pipeline.findings.formats.answer import Answer
 from pipeline.findings.formats.items import TOOL_CONFIDENCE, headline, malformed_report, unreadable_draft
 from pipeline.findings.formats.review import read_answer
-from pipeline.findings.gate import LEAST, decide
+from pipeline.findings.gate import LEAST, decide, is_grave
 from pipeline.findings.keys import NOTHING_SAID, is_asked_for_findings, is_reporting
 from pipeline.findings.model import STAGE, AutofixClass, Draft, Owner, Report, ReportStatus, Severity
 from pipeline.findings.scales import ANCHORS, confidence_from_anchor, default_category
@@ -92,13 +92,13 @@ def _keep_lost(report: Report, unread: Sequence[str]) -> Report:
 def with_beside(report: Report) -> Report:
     """Return the report with an uncertain finding for all that it says beside its findings and that may be one.
 
-    That is a risk or a gap that names a defect of the worst severity, and the words and keys beside a list that would
-    let the change pass.
+    That is a risk or a gap that names a defect of the worst severity, the words and keys beside a list that would let
+    the change pass, and a verdict that rejects the change without a finding that fails it.
     """
     risks = [text for text in (*report.residual_risks, *report.testing_gaps) if doubts.named_blocker(text)]
     items = [
         _uncertain(text, f"{report.reviewer}#{number}", report.reviewer)
-        for number, text in enumerate((*risks, *report.beside), len(report.drafts) + 1)
+        for number, text in enumerate((*risks, *report.beside, *_rejection(report)), len(report.drafts) + 1)
     ]
     if not items:
         return report
@@ -108,6 +108,13 @@ def with_beside(report: Report) -> Report:
         testing_gaps=tuple(text for text in report.testing_gaps if text not in risks),
     )
     return with_drafts(left, items)
+
+
+def _rejection(report: Report) -> tuple[str, ...]:
+    """Return that a reviewer rejects the whole change, and why, unless one of its findings alone fails the change."""
+    if report.verdict != "BLOCK" or any(one.severity is Severity.CRITICAL and is_grave(one) for one in report.drafts):
+        return ()
+    return (f"The change is rejected: {report.argument or 'no reason given'}",)
 
 
 def _uncertain(text: str, input_id: str, reviewer: str) -> Draft:
@@ -144,11 +151,11 @@ def _add(first: Report, second: Report) -> Report:
         at = next((at for at, other in enumerate(drafts) if _is_same(draft, other)), None)
         if at is None:
             drafts.append(draft)
-        elif not draft.unreadable and draft.severity.rank < drafts[at].severity.rank:
+        elif not draft.unreadable and not draft.severity_text and _weight(draft) > _weight(drafts[at]):
             drafts[at] = draft
     ids = (f"{second.reviewer}#{number}" for number in range(1, len(drafts) + 1))
     status = ReportStatus.RETURNED if drafts and second.status.answered else second.status
-    judge = second if second.verdict else first
+    judge, ruled = second if second.verdict else first, {one.number for one in second.rulings}
     listed = any(draft.severity is Severity.CRITICAL for draft in second.drafts)  # what was only a risk before
     before = replace(first, residual_risks=_milder(first.residual_risks), testing_gaps=_milder(first.testing_gaps))
     before = before if listed else first
@@ -161,9 +168,14 @@ def _add(first: Report, second: Report) -> Report:
         verdict=judge.verdict,
         argument=judge.argument,
         patterns=(*first.patterns, *(pattern for pattern in second.patterns if pattern not in first.patterns)),
-        rulings=(*first.rulings, *second.rulings),
+        rulings=(*(one for one in first.rulings if not one.vague or one.number not in ruled), *second.rulings),
         reviewed=tuple(dict.fromkeys((*first.reviewed, *second.reviewed))),
     )
+
+
+def _weight(draft: Draft) -> tuple[bool, int, int]:
+    """Return how much a draft says against the change: the worse of two that are the same counts."""
+    return decide(draft, agreed=False).is_kept, -draft.severity.rank, draft.confidence.value
 
 
 def _milder(texts: Sequence[str]) -> tuple[str, ...]:

@@ -162,11 +162,6 @@ class Review:
         return tuple(f"{look.reviewer}: {look.problem or look.status}" for look in self.coverage.gaps)
 
     @property
-    def rejections(self) -> tuple[Look, ...]:
-        """The looks of reviewers that reject the whole change."""
-        return self.coverage.rejections
-
-    @property
     def unruled(self) -> tuple[str, ...]:
         """Who did not rule on which open findings that they were given."""
         numbers = {finding.number for finding in self.counting}
@@ -190,8 +185,6 @@ class Review:
         uncertain = sum(finding.state is FindingState.UNCERTAIN for finding in self.counting)
         if uncertain:
             text += f"; {plural(uncertain, 'finding')} uncertain, which blocks"
-        if self.rejections:
-            text += f"; rejected by {', '.join(dict.fromkeys(look.reviewer for look in self.rejections))}"
         if self.claimed:
             text += f"; {plural(len(self.claimed), 'claimed fix is', 'claimed fixes are')} not verified yet"
         older = sum(finding.state.is_open and not counts(finding) for finding in self.findings)
@@ -235,12 +228,8 @@ def _passes_about(ledger: Ledger, passed: Pass) -> list[Pass]:
 
 
 def _coverage(ledger: Ledger, passed: Pass) -> Coverage:
-    """Return the last look of everyone who has looked in the same run or pass, and of all who owe an answer.
-
-    Who rejected the change keeps rejecting it until it answers again.
-    """
+    """Return the last look of everyone who has looked in the same run or pass, and of all who owe an answer."""
     looks = dict(ledger.looks_of(passed.run) if passed.run else passed.coverage.by_reviewer)
-    looks |= ledger.rejections
     looks |= ledger.owed
     for run, names in ledger.untaken.items():
         problem = f"what it found in run {run} is not taken in yet; if that was stopped: awf resume {run}"

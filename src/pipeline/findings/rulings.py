@@ -92,7 +92,8 @@ def _said(match: re.Match[str]) -> Said:
         why = why[lowered.end() :]
     if word == "fixed" and is_hedged(why):
         word = "not_fixed"
-    return Said(int(match["number"]), word, why.strip(" \t,:;—-")[:MAX_WHY], severity)
+    why = why.strip(" \t,:;—-")[:MAX_WHY]
+    return Said(int(match["number"]), word, why, severity, vague=word == "fixed" and bool(why.strip(".!")))
 
 
 def changed(
@@ -165,10 +166,10 @@ class Hearing:
     def rulings(self) -> Iterator[tuple[Report, Said, Finding]]:
         """Return every ruling with the finding that has its number."""
         pairs = ((report, said) for report in self.reports for said in report.rulings)
-        for report, said in sorted(pairs, key=lambda pair: RULINGS.index(pair[1].word)):
+        for report, said in sorted(pairs, key=lambda pair: RULINGS.index(pair[1].ruling)):
             finding = self.ledger.by_number(said.number)
             if finding:
-                yield report, said, finding
+                yield report, replace(said, word=said.ruling), finding
 
 
 def is_unchanged(finding: Finding, ledger: Ledger, tree: str) -> bool:

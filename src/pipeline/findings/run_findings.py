@@ -430,12 +430,9 @@ def _amended(outcome: Outcome, look: Look | None, own: Sequence[Finding]) -> Out
     counting = [finding for finding in own if finding.fixable]
     unsure = [finding for finding in own if finding.unreadable or finding.state is FindingState.UNCERTAIN]
     status, reasons = Status.SUCCESS, list[str]()
-    if look and look.verdict == "BLOCK":
-        status = Status.FAIL
-        reasons.append(f"{look.reviewer} rejects the change: {look.argument or 'no reason given'}")
     if counting:
         must = [finding for finding in counting if finding.gate is Gate.MUST]
-        status = Status.FAIL if must or status is Status.FAIL else Status.PARTIAL_SUCCESS
+        status = Status.FAIL if must else Status.PARTIAL_SUCCESS
         first = min(counting, key=lambda finding: (finding.severity.rank, finding.number))
         where = f" ({first.location.path_line})" if first.location and first.location.start else ""
         reasons.append(f"{len(must)} to be fixed, {len(counting) - len(must)} suggested; first: {first.title}{where}")

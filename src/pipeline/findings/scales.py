@@ -212,17 +212,16 @@ def severity_of_score(score: float) -> Severity:
     return next((severity for least, severity in _SCORES if score >= least), Severity.INFO)
 
 
-def ruling_word(text: str) -> str:
-    """Return the ruling that a reviewer means by its words: fixed, not_fixed, upheld, lowered or withdrawn.
+def read_ruling(text: str) -> tuple[str, str]:
+    """Return the ruling that a reviewer means by its words, and what it says after its word.
 
-    `Resolved: the guard is there` is fixed; `fixed, but only for lists`, `probably fixed`, `still present` and whatever
-    cannot be read is not.
+    `Resolved: the guard is there` is fixed and `the guard is there`; `probably fixed`, `still present` and whatever
+    cannot be read is not fixed.
     """
     words = " ".join(text.lower().replace("_", " ").replace("-", " ").strip(" *`'\"[]✅✔️☑").split())
     words = _RULING_START.sub("", words)
     head = _RULING_END.split(words, maxsplit=1)[0]
-    ruling = _RULING_OF_WORD.get(head.strip(), "not_fixed")
-    return "not_fixed" if ruling == "fixed" and is_hedged(words[len(head) :]) else ruling
+    return _RULING_OF_WORD.get(head.strip(), "not_fixed"), words[len(head) :].strip(" .!")
 
 
 def is_hedged(words: str) -> bool:

@@ -127,7 +127,7 @@ def new_pass_id(ledger: Ledger, seconds: int, head: str) -> PassId:
 def _with_unknown(reports: Iterable[Report], ledger: Ledger) -> Iterator[Report]:
     """Yield the reports, with an unreadable item for each defect that is still there under a number nobody has."""
     for report in reports:
-        unknown = [one for one in report.rulings if one.word in rulings.STANDING and not ledger.by_number(one.number)]
+        unknown = [one for one in report.rulings if one.ruling in rulings.STANDING and not ledger.by_number(one.number)]
         items = [
             unreadable_draft(f"#{one.number} {one.word}: {one.why}", f"{report.reviewer}#{at}", report.format, _UNKNOWN)
             for at, one in enumerate(unknown, len(report.drafts) + 1)

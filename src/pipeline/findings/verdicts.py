@@ -41,13 +41,12 @@ def verdict(findings: Iterable[Finding], coverage: Coverage) -> Verdict:
     """Return the verdict on a target, given its findings and who has looked at it.
 
     A finding counts until it is verified or dismissed: a claimed fix does, and what is uncertain blocks. What existed
-    before the change does not count. Without a readable answer of everybody who was asked nothing passes, nor does it
-    while a reviewer rejects the change.
+    before the change does not count. Without a readable answer of everybody who was asked nothing passes.
     """
     counting = [finding for finding in findings if counts(finding)]
     if any(finding.system_breaking for finding in counting if finding.severity is Severity.CRITICAL):
         return Verdict.ABORT
-    if not coverage.looks or not coverage.complete or coverage.rejections:
+    if not coverage.looks or not coverage.complete:
         return Verdict.FAIL
     if any(finding.severity is Severity.CRITICAL or finding.state is FindingState.UNCERTAIN for finding in counting):
         return Verdict.FAIL
@@ -67,8 +66,12 @@ def blocks(finding: Finding) -> bool:
 
 
 def shipping(findings: Iterable[Finding], coverage: Coverage, *, whole: bool) -> Shipping:
-    """Return the verdict of a pass record. `whole` says whether everyone looked at all of the change as it is."""
-    if any(finding.gate is Gate.MUST for finding in findings if counts(finding)):
+    """Return the verdict of a pass record: what must be fixed, or else whatever keeps the change from shipping.
+
+    `whole` says whether everyone looked at all of the change as it is.
+    """
+    sure = [finding for finding in findings if counts(finding) and finding.state is not FindingState.UNCERTAIN]
+    if any(finding.gate is Gate.MUST for finding in sure):
         return Shipping.BLOCK_ON_MUSTS
     if verdict(findings, coverage).rank >= Verdict.FAIL.rank or not whole:
         return Shipping.BLOCK_ON_REJECTION

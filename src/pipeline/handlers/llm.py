@@ -33,6 +33,7 @@ from pipeline.language.model import (
     is_review,
     is_structured_review,
 )
+from pipeline.text import fence, truncate_length
 
 STATUS_REQUEST = """
 
@@ -46,8 +47,13 @@ these lines, outside any code block:
 REPEAT_REQUEST = """
 
 Your previous answer cannot be used: {problem}. Answer again, in full: the whole JSON object with every finding
-in it, none left out or shortened.
+in it, none left out or shortened. It began with:
+
+{answer}
+
+Each defect that it names belongs under `findings`.
 """
+_MAX_REPEATED = 2_000  # characters of an answer that its agent is shown again
 _NO_FINDINGS = "it has no JSON object with `findings`"
 SECOND_ANSWER = "again"  # the directory for what an agent writes when it is asked a second time
 _PASSED = "[STATUS: success]"
@@ -151,7 +157,10 @@ class LlmHandler:
             if reason is None or reason in asked:
                 return outcome
             asked.add(reason)
-            question = assessment.wish if reason is _Again.WISH and assessment else _problem_request(outcome.reason)
+            if reason is _Again.WISH and assessment:
+                question = assessment.wish
+            else:
+                question = _problem_request(outcome.reason, results[-1].text)
             request = _second_request(request, results[-1].session, question, self._answer_format(stage))
             results.append(await self._ask(backend, request, job))
 
@@ -234,8 +243,11 @@ def _ask_again_for(outcome: Outcome, assessment: Assessment | None) -> _Again | 
     return _Again.WISH if assessment and assessment.wish else None
 
 
-def _problem_request(problem: str) -> str:
-    return STATUS_REQUEST if problem == _NO_STATUS else REPEAT_REQUEST.format(problem=problem)
+def _problem_request(problem: str, answer: str) -> str:
+    """Return what an agent is asked whose answer cannot be read. Without a session it does not know what it said."""
+    if problem == _NO_STATUS:
+        return STATUS_REQUEST
+    return REPEAT_REQUEST.format(problem=problem, answer=fence(truncate_length(answer, _MAX_REPEATED)))
 
 
 def _second_request(first: AgentRequest, session: AgentSession | None, wish: str, answer_format: str) -> AgentRequest:

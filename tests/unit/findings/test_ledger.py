@@ -216,16 +216,6 @@ def test_a_file_that_could_not_be_read_is_owed_until_it_is_imported() -> None:
     assert ledger.owed == {}
 
 
-def test_a_rejection_holds_until_its_reviewer_answers_again() -> None:
-    """Neither another reviewer's answer nor one that cannot be read takes it back."""
-    ledger = Ledger([assessed(coverage=Coverage(looks=(look("security", verdict="BLOCK"),)))])
-    for other in (look("correctness"), look("security", ReportStatus.MALFORMED)):
-        ledger.apply(assessed(SECOND, coverage=Coverage(looks=(other,))))
-        assert set(ledger.rejections) == {"security"}
-    ledger.apply(assessed(PassId("REV-3-c"), coverage=Coverage(looks=(look("security", verdict="SHIP"),))))
-    assert ledger.rejections == {}
-
-
 def test_the_last_round_of_a_run_is_all_its_passes() -> None:
     """The reviews of a round that came one after the other are last together, with all that the gate hid in them."""
     hidden = ItemOutcome(input_id="a#1", disposition=Disposition.FILTERED, reason="its confidence is too low")

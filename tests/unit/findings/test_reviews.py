@@ -11,7 +11,6 @@ from pipeline.findings.model import Actor, FindingState, Gate, Location, PassId,
 from pipeline.findings.reviews import Review, review, review_id, review_of_run
 from pipeline.findings.verdicts import Readiness, Shipping, Verdict
 
-REJECTS = Coverage(looks=(look("a", ReportStatus.EMPTY, verdict="BLOCK", argument="no"),))
 CHANGE: dict[str, Any] = {"base": "b" * 40, "target": "main..HEAD"}
 
 
@@ -174,19 +173,6 @@ def test_an_answer_that_is_owed_keeps_everything_from_passing_until_it_is_given(
     known = history.review(history.passed(run="r", coverage=looked("b")))
     assert (known.verdict, known.complete) == (Verdict.PASS, True)
     assert {one.reviewer for one in known.coverage.looks} == {"correctness", "b"}
-
-
-def test_a_rejection_holds_until_its_reviewer_takes_it_back() -> None:
-    """0-34: that takes a verdict of its own, not another reviewer, nor an answer that cannot be read or has none."""
-    history = History()
-    known = history.review(history.passed(coverage=REJECTS))
-    assert (known.verdict, known.shipping) == (Verdict.FAIL, Shipping.BLOCK_ON_REJECTION)
-    history.passed(coverage=looked("b"))
-    history.passed(coverage=Coverage(looks=(look("a", ReportStatus.MALFORMED),)))
-    history.passed(coverage=looked("a"))
-    assert history.ledger.rejections
-    known = history.review(history.passed(coverage=Coverage(looks=(look("a", verdict="SHIP"),))))
-    assert (known.rejections, known.verdict) == ((), Verdict.PASS)
 
 
 def _look(reviewer: str = "a", since: str = "", **more: Any) -> Coverage:

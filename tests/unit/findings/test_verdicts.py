@@ -73,15 +73,15 @@ def test_the_summary_counts_by_severity() -> None:
         ([], [], Shipping.SHIP),
         ([one(Severity.MEDIUM)], [], Shipping.SHIP),
         ([one()], [], Shipping.BLOCK_ON_MUSTS),
-        ([], ["BLOCK"], Shipping.BLOCK_ON_REJECTION),
-        ([one()], ["BLOCK"], Shipping.BLOCK_ON_MUSTS),
+        ([one(state=FindingState.UNCERTAIN)], ["BLOCK"], Shipping.BLOCK_ON_REJECTION),
+        ([one(), one(state=FindingState.UNCERTAIN)], ["BLOCK"], Shipping.BLOCK_ON_MUSTS),
         ([], ["SHIP", "SHIP-WITH-TICKETS"], Shipping.SHIP),
     ],
 )
 def test_a_pass_ships_without_musts_and_without_a_reviewer_who_blocks(
     found: list[Finding], said: list[str], expected: Shipping
 ) -> None:
-    """000-17: a suggestion never blocks."""
+    """000-17: a suggestion never blocks; a rejection is an uncertain finding."""
     looks = (look("a"), *(look(f"r{number}", verdict=word) for number, word in enumerate(said)))
     assert shipping(found, Coverage(looks=looks)) is expected
 

@@ -141,8 +141,6 @@ def _obstacle(found: Review, fixed_later: list[Finding]) -> str:
         return f"{_numbers([line.number for line in blocking])} must be dealt with: awf findings list"
     if fixed_later:
         return f"{_numbers([finding.number for finding in fixed_later])} was fixed after it"
-    if found.rejections:
-        return f"rejected by {', '.join(look.reviewer for look in found.rejections)}"
     if found.changed:
         return "files changed while the reviewers looked: awf review"
     if found.only_tools:
@@ -171,13 +169,15 @@ def later_base(ledger: Ledger, repository: Repository, commit: str, passed: Pass
 def _begins_later(repository: Repository, commit: str, began: str, base: str) -> str:
     """Return that a look at the change since a commit begins after the change of another commit does."""
     git = partial(query_git, repository.root, repository.environment)
+    if not began:
+        return ""
     name = base or default_branch(repository.root, repository.environment)
+    if not name:
+        return "git does not know the branch that the change is made for: name it with --base"
     end = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if base and not end:
         raise AwfError(f'unknown ref "{base}"', help="name a branch, a tag or a commit")
     fork = git("merge-base", end, commit) if end else ""
-    if not began:
-        return ""
     if not fork:
         return f"git does not know where the commit left {name}: name another base"
     if git("merge-base", began, fork) == git("rev-parse", "--verify", began):

@@ -203,7 +203,6 @@ def review_json(review: Review) -> dict[str, Any]:
         "claimed": list(map(member_row, review.claimed)),
         "elsewhere": len(review.elsewhere),
         "gaps": list(review.gaps),
-        "rejections": [{"reviewer": look.reviewer, "argument": look.argument} for look in review.rejections],
         "unruled": list(review.unruled),
         "unseen": list(review.unseen),
         "unshown": list(review.passed.unshown) if review.passed else [],

@@ -215,7 +215,6 @@ def _verdict_lines(last: Review, source: FindingsSource, obstacles: Sequence[str
     if last.claimed:
         yield _claimed_text(last)
     yield from (sanitize(f"Incomplete: {gap}") for gap in last.gaps)
-    yield from (sanitize(f"Rejected by {look.reviewer}: {look.argument or 'no reason'}") for look in last.rejections)
     yield from (sanitize(text) for text in last.unruled)
     if last.changed:
         yield "Files changed while the reviewers looked: awf review"
@@ -262,6 +261,6 @@ def _claimed_text(last: Review) -> str:
     fixes = plural(len(last.claimed), "claimed fix is", "claimed fixes are")
     numbers = ", ".join(f"#{finding.number}" for finding in last.claimed)
     only_claims = last.complete and all(line.state is FindingState.FIX_CLAIMED for line in last.blocking)
-    if last.blocking and only_claims and not last.rejections:
+    if last.blocking and only_claims:
         return f"{last.verdict} until {fixes} verified ({numbers}): {verify_command(last)}"
     return f"{fixes} not verified ({numbers}): {verify_command(last)}"

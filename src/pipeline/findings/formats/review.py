@@ -38,9 +38,9 @@ from pipeline.findings.formats.review_item import (
     word_of,
 )
 from pipeline.findings.ledger import Ledger
-from pipeline.findings.model import Draft, Evidence, Finding, Location, Report, ReportStatus, Said, Severity
+from pipeline.findings.model import Evidence, Finding, Location, Report, ReportStatus, Said
 from pipeline.findings.rulings import MAX_WHY, STANDING
-from pipeline.findings.scales import P_LEVEL, confidence_to_anchor, ruling_word, severity_of_text, severity_of_word
+from pipeline.findings.scales import P_LEVEL, confidence_to_anchor, read_ruling, severity_of_text, severity_of_word
 from pipeline.handlers.markers import read_markers
 from pipeline.text import truncate_length
 
@@ -194,11 +194,12 @@ def _is_of_format(key: str, value: Any) -> bool:
 
 
 def _with_group(item: Any, name: str) -> Any:
-    """Return an item with the severity or file that its group is named after, unless it has its own."""
+    """Return an item with the severity or file that its group is named after, as in `nits`, unless it has its own."""
     if not isinstance(item, dict):
         return item
-    if severity_of_word(name):
-        return {"severity": name, **with_known_keys(item, KEYS)}
+    for word in (name, name.removesuffix("s")):
+        if severity_of_word(word):
+            return {"severity": word, **with_known_keys(item, KEYS)}
     if _FILE_NAME.search(name):
         return {"file": name, **with_known_keys(item, KEYS)}
     return item
@@ -249,7 +250,7 @@ def _judge(report: Report, contents: _Contents, parsed: Answer) -> Report:
 
     Such an answer stands alone, and an empty list says what was examined.
     """
-    if not report.status.answered or report.verdict == "BLOCK" or any(map(_is_grave, report.drafts)):
+    if not report.status.answered or report.verdict == "BLOCK" or any(map(gate.is_grave, report.drafts)):
         return report
     words = doubts.words_beside(parsed.words)
     if refused := doubts.refusal(words):
@@ -270,12 +271,6 @@ def _judge_empty(report: Report, parsed: Answer) -> Report:
         item = unreadable_draft(stated.reason, f"{report.reviewer}#1", FORMAT, problem)
         return replace(report, status=ReportStatus.RETURNED, drafts=(item,))
     return report if report.reviewed else replace(report, doubt=NOT_EXAMINED)
-
-
-def _is_grave(draft: Draft) -> bool:
-    """Return whether a finding by itself keeps the change from passing."""
-    grave = draft.severity.rank <= Severity.HIGH.rank or bool(draft.unreadable or draft.severity_text)
-    return grave and gate.decide(draft, agreed=False).is_kept
 
 
 def _verdict(reviews: Sequence[Mapping[str, Any]]) -> tuple[str, str]:
@@ -310,7 +305,7 @@ def _ruling(given: Any) -> Said | None:
     if not isinstance(given, dict):
         return None
     item = with_known_keys(given, ())
-    word = ruling_word(first_text(item, _RULINGS))
+    word, more = read_ruling(first_text(item, _RULINGS))
     if word == "fixed" and _is_contradicted(item):
         word = "not_fixed"
     number = _RULED_NUMBER.fullmatch(first_text(item, _NUMBERS).strip())
@@ -318,13 +313,13 @@ def _ruling(given: Any) -> Said | None:
         return None
     severity = severity_of_text(text_of(item.get("severity"))) if word in STANDING else None
     why = " ".join(first_text(item, _REASONS).split())[:MAX_WHY]
-    return Said(int(number[1]) if number else 0, word, why, severity)
+    return Said(int(number[1]) if number else 0, word, why, severity, vague=word == "fixed" and bool(more))
 
 
 def _is_contradicted(item: Mapping[str, Any]) -> bool:
     """Return whether a ruling that says "fixed" says something else as well."""
     words = (text_of(item.get(name)) for name in _RULINGS)
-    if any(ruling_word(word) != "fixed" for word in words if word):
+    if any(read_ruling(word)[0] != "fixed" for word in words if word):
         return True
     if item.get("confidence") is not None and percent_of(word_of(item["confidence"])) < gate.LEAST_CRITICAL:
         return True

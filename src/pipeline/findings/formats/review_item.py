@@ -157,8 +157,8 @@ def _severity(item: Mapping[str, Any], notes: list[str]) -> tuple[Severity, str]
     severity = severity_of_text(word)
     if severity is None:
         shown = str(given).strip()[:_SHOWN]
-        notes.append(f"{_unknown('severity', shown)}; high was assumed")
-        return Severity.HIGH, shown
+        notes.append(f"{_unknown('severity', shown)}; it blocks")
+        return Severity.HIGH, shown or "none given"
     if word not in ("p0", "p1", "p2", "p3"):
         notes.append(f"its severity {word!r} was read as {P_LEVEL[severity]}")
     if severity.rank > Severity.HIGH.rank and _is_said_to_block(item):

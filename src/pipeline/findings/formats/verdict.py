@@ -182,15 +182,10 @@ class _File:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict on what is listed. Nothing passes that was not looked at, or that a reviewer rejects."""
-        keeps_from_passing = not self.review.complete or self.review.rejections
-        least = Verdict.FAIL if keeps_from_passing else Verdict.PASS
+        """The verdict on what is listed. Nothing passes that is uncertain, or was not looked at."""
+        unsure = any(finding.state is FindingState.UNCERTAIN for finding in self.review.findings)
+        least = Verdict.FAIL if unsure or not self.review.complete else Verdict.PASS
         return max(_verdict_on(self.counting), least, key=lambda verdict: verdict.rank)
-
-    @property
-    def rejections(self) -> list[dict[str, str]]:
-        """Who rejects the whole change, and why."""
-        return [{"reviewer": look.reviewer, "argument": look.argument} for look in self.review.rejections]
 
 
 DOCUMENT = (
@@ -204,7 +199,6 @@ DOCUMENT = (
     Field("reportPath", str, lambda one: "" if one.passed.mode == "quick" else one.report_path),
     Field("findings", list[dict[str, Any]], lambda one: one.items),
     Field("x_incomplete", list[str], lambda one: list(one.review.gaps), Need.IF_ANY),
-    Field("x_rejected", list[dict[str, Any]], lambda one: one.rejections, Need.IF_ANY),
     Field("x_untaken", list[str], lambda one: list(one.review.ledger.untaken), Need.IF_ANY),
 )
 

@@ -230,9 +230,6 @@ def _nothing_to_decide(review: Review, apply_with: str, unseen: str) -> str:
         return "Nothing was reviewed."
     if not review.complete:
         return f"The review is incomplete: {'; '.join(map(one_line, review.gaps))}. No finding needs a decision."
-    if review.rejections:
-        names = ", ".join(one_line(look.reviewer, _MAX_NAME) for look in review.rejections)
-        return f"The change is rejected by {names}. No finding needs a decision."
     applied, left = _applied(_count_safe_fixes(review)), _count_kinds(review)
     if not left and (unseen or review.unseen):
         return f"No finding needs a decision{applied}."
