@@ -28,7 +28,7 @@ ITEM = (
 KEY = r'-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B", "autofixClassification": "manual'  # hidden in part
 EMPTY, LEAK, UNREADABLE = REVIEW % "", ITEM % ("It leaks", 75), '{"severity": "P2"}'
 SUCCESS = "\n[STATUS: success]"
-BLOCKER_IN_PROSE = "a blocker in prose beside an empty list"
+FOR_A_PERSON = ("a blocker in prose beside an empty list", "malformed JSON")  # what only a person can call a mistake
 
 
 def says(text: str) -> str:
@@ -80,7 +80,7 @@ FAULTS = {  # what the agent does instead of reviewing, as a shell script
     "an error beside an empty list": says('{"error": "quota exceeded", ' + EMPTY[1:] + SUCCESS),
     "an unfinished empty list": says('{"status": "incomplete", ' + EMPTY[1:] + SUCCESS),
     "refuses beside an empty list": says(f"I could not access the repository.\n{EMPTY}{SUCCESS}"),
-    BLOCKER_IN_PROSE: says(f"There is a P0: it leaks.\n{EMPTY}{SUCCESS}"),
+    FOR_A_PERSON[0]: says(f"There is a P0: it leaks.\n{EMPTY}{SUCCESS}"),
     "does not say what it examined": says('{"reviewer": "r", "findings": []}' + SUCCESS),
 }
 SCRIPT = r"""#!/bin/sh
@@ -220,7 +220,7 @@ def test_no_fault_of_a_reviewer_ends_in_success(
         code, _ = project.awf("resume", "r", "--now", "--raise", "max_visits=+20")
         if code == 0:
             break
-        if fault == BLOCKER_IN_PROSE:  # which only a person can call a mistake
+        if fault in FOR_A_PERSON:
             for one in json.loads(project.awf("findings", "list", "--json")[1]):
                 project.awf("findings", "triage", str(one["number"]), "--as", "false-positive", "--note", "It is fine.")
     assert code == 0

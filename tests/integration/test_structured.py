@@ -185,13 +185,13 @@ def test_why_explains_a_finding_of_the_run(project: Project) -> None:
 
 
 def test_a_return_that_was_cut_off_is_asked_for_again(project: Project) -> None:
-    """A truncated answer is never repaired into fewer findings; if the second is cut off as well, the run pauses."""
+    """A truncated answer is never repaired into fewer findings; if the second is cut off as well, the run pauses, and what it names is kept as unreadable."""
     whole = found(item())
     project.run(LOOP, {"rev": [whole[:-40], found()], "fix": "done"})
     (outcome,) = project.outcomes("rev")
     assert (outcome.status, outcome.failure and outcome.failure.kind) == ("error", "protocol")
     assert project.context("review.findings") is None
-    assert project.findings() == []
+    assert [(one.title, bool(one.unreadable)) for one in project.findings()] == [(item()["title"], True)]
 
 
 def test_one_unreadable_item_among_others_keeps_the_review_from_being_clean(project: Project) -> None:

@@ -394,6 +394,25 @@ def test_what_a_first_answer_says_is_not_forgotten(project: Project, first: str)
     assert project.findings()
 
 
+REJECTED = json.dumps({"verdict": "BLOCK", "argument": "data is lost"})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param("I found a P0: add() in app.py:6 subtracts. Critical!", id="words"),
+        pytest.param(f"#!\ncat <<'END'\n{REJECTED}\nEND\nexit 1\n", id="a rejection, and a crash"),
+        pytest.param(answer(defect(), defect(1))[:-300], id="a list that is cut off"),
+    ],
+)
+def test_what_was_said_in_a_visit_that_ends_with_an_error_is_not_forgotten(project: Project, said: str) -> None:
+    """The reviewer says it each time that it is asked; the run pauses, and is resumed with a clean list."""
+    assert project.review(alice=said)[0] == 3
+    code, _ = project.ask("resume", replies={})
+    assert (code != 0, project.greens()) == (True, [])
+    assert project.findings()
+
+
 def test_of_two_answers_the_graver_counts(project: Project) -> None:
     """A reviewer that is asked again to complete one finding is no longer sure of another, which is critical."""
     unread = {"title": "sub() has the wrong result", "severity": "P2"}
@@ -849,11 +868,14 @@ def test_another_list_of_a_tool_closes_nothing_on_unchanged_files(project: Proje
     """The tool looked at another directory, and its list does not say what it covers."""
     place = {"physicalLocation": {"artifactLocation": {"uri": "app.py"}, "region": {"startLine": 6}}}
     found = {"ruleId": "eval", "level": "error", "message": {"text": "Bad."}, "locations": [place]}
-    for results in ([found], []):
+    for number, results in enumerate(([found], [], [])):
         runs = [{"tool": {"driver": {"name": "scan"}}, "results": results}]
         (project.folder.parent / "scan.sarif").write_text(json.dumps({"version": "2.1.0", "runs": runs}))
         project.awf("findings", "import", "../scan.sarif")
-    assert [one["state"] for one in project.findings().values()] == ["open"]
+        project.commit({"other.py": f"x = {number}\n"})
+        assert [one["state"] for one in project.findings().values()] == ["open"]
+    project.awf("findings", "import", "../scan.sarif", "--complete")
+    assert [one["state"] for one in project.findings().values()] == ["verified_fixed"]
 
 
 def test_a_run_does_not_succeed_with_a_change_that_fails(project: Project) -> None:

@@ -52,8 +52,10 @@ def assess_words(report: Report, answers: Sequence[str], stage: str, given: Give
     asked = [finding for finding in given.asked if finding.failing_stage != stage]
     wishes = [*_rulings(report, answers, Given(given.ledger, asked, given.tree, given.paths))]
     said = ""
-    if read_markers(answers[-1]).status is Status.SUCCESS:
-        said = doubts.refusal(answers[-1]) or doubts.named_blocker(answers[-1])
+    markers = read_markers(answers[-1])
+    if markers.status is Status.SUCCESS:
+        reason = doubts.quote(markers.reason) if markers.reason else ""  # of a failure
+        said = doubts.refusal(answers[-1]) or doubts.named_blocker(answers[-1]) or reason
     if said and len(answers) > 1:
         return Assessment(problem=f"it says {said}, and claims success")
     if said:

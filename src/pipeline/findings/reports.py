@@ -17,6 +17,7 @@ from pipeline.findings.formats.review import read_answer
 from pipeline.findings.gate import LEAST, decide, is_grave
 from pipeline.findings.keys import NOTHING_SAID, is_asked_for_findings, is_reporting
 from pipeline.findings.model import STAGE, AutofixClass, Draft, Owner, Report, ReportStatus, Severity
+from pipeline.findings.rulings import STANDING
 from pipeline.findings.scales import ANCHORS, confidence_from_anchor, default_category
 from pipeline.language.model import BaseStage, Lens, LlmStage, ToolStage
 
@@ -131,6 +132,14 @@ def _uncertain(text: str, input_id: str, reviewer: str) -> Draft:
         uncertain=True,
         notes=(BESIDE,),
     )
+
+
+def with_said(failed: Report, found: Report | None, answers: Sequence[str]) -> Report:
+    """Return the report of a reviewer that could not finish, with all that it said against the change before."""
+    if found is None or found.status is ReportStatus.MALFORMED:
+        return with_beside(_keep_named(_keep_lost(failed, answers), answers))
+    standing = tuple(one for one in found.rulings if one.ruling in STANDING)
+    return replace(failed, drafts=found.drafts, rulings=standing, verdict=found.verdict, argument=found.argument)
 
 
 def with_drafts(report: Report, drafts: Sequence[Draft]) -> Report:

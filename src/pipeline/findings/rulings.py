@@ -32,6 +32,7 @@ from pipeline.handlers.markers import lines_outside_fences
 from pipeline.text import ELLIPSIS
 
 CLAIMS = ("not_fixed", "wrong", "fixed")  # of a fixer; of two about one line of work the first counts
+EVERYTHING = "."  # what a list covers that is complete
 STANDING = ("not_fixed", "upheld", "lowered")  # of a reviewer: the defect is still in the code
 RULINGS = (*STANDING, "withdrawn", "fixed")  # of two about one finding the first counts
 MAX_WHY = 500  # characters of a reason
@@ -162,6 +163,7 @@ class Hearing:
     reports: tuple[Report, ...]
     seen: Collection[FindingId]  # reported again in this pass, for sure or in doubt
     present: Collection[str]  # the reviewers and tools that take part in the review
+    untouched: Collection[FindingId] = ()  # those of tools whose file is as it was when they were last reported
 
     def rulings(self) -> Iterator[tuple[Report, Said, Finding]]:
         """Return every ruling with the finding that has its number."""
@@ -291,9 +293,8 @@ def _no_longer_listed(hearing: Hearing, refuted: Collection[FindingId]) -> Itera
         for finding in hearing.ledger.findings.values():
             if finding.reviewer != report.reviewer or not finding.state.is_open or finding.id in refuted:
                 continue
-            everywhere = report.checked is None and report.covered is None
-            if everywhere and is_unchanged(finding, hearing.ledger, hearing.passed.tree):
-                continue  # it is still there: the same tool listed something else, such as another directory
+            if report.checked is None and report.covered is None and finding.id in hearing.untouched:
+                continue  # it is still there: the tool listed something else, such as another directory
             if (finding.tool or finding.failing_stage) and _is_on_list(finding, report):
                 yield changed(
                     finding,
@@ -316,8 +317,10 @@ def _is_on_list(finding: Finding, report: Report) -> bool:
         return not own.isdisjoint(report.checked) if own else not report.drafts
     if not finding.tool:
         return False
-    if report.covered is None or finding.location is None:
-        return report.covered is None
+    if report.covered is None or report.covered == (EVERYTHING,):
+        return True
+    if finding.location is None:
+        return False
     path = finding.location.path
     folders = {path, *map(str, PurePosixPath(path).parents)}
     return not folders.isdisjoint(covered.rstrip("/") for covered in report.covered)

@@ -157,7 +157,7 @@ class RunFindings:
     def _conclude_error(self, heard: Heard, state: State, at: float) -> Conclusion:
         """Record that an answer is owed, after what the visit listed before it failed."""
         added = _Added()
-        if heard.report is not None and heard.report.drafts:
+        if heard.report is not None and (heard.report.drafts or heard.report.rulings):
             self._add_pass(added, [heard], state, at)
         added.events += _owed(heard, state, at)
         self._stale = self._stale or bool(added.events)
@@ -169,8 +169,10 @@ class RunFindings:
         stage, _, outcome = visited
         start = Start.of(outcome.kept.get(KEPT), at)
         said: tuple[Said, ...] = ()
-        if isinstance(stage, LlmStage) and outcome.failure is None:
+        if isinstance(stage, LlmStage):
             said = tuple(rulings.read_said("\n\n".join(outcome.answers) or outcome.response))
+        if outcome.failure is not None:
+            said = tuple(one for one in said if one.ruling in rulings.STANDING)
         report = self._report_of(stage, outcome, state)
         if report is None:
             return Heard(visited, start, None, said)
@@ -195,8 +197,8 @@ class RunFindings:
         if isinstance(stage, LlmStage):
             answers = (*state.progress.said.get(stage.id, ()), *(outcome.answers or (outcome.response,)))
             found = reports.report_of_review(stage, answers, state.directory)
-            if outcome.failure is not None and failed and found and found.status is not ReportStatus.MALFORMED:
-                return reports.with_drafts(failed, found.drafts)  # what it lists is not lost, whatever came after
+            if outcome.failure is not None and failed:  # what it has said is not lost, whatever came after
+                return reports.with_said(failed, found, answers)
         elif isinstance(stage, ToolStage) and is_asked_for_findings(stage):
             file = reports.logged_report(outcome, self._store)
             found = reports.report_of_tool(stage, file, state.directory) if file else None

@@ -29,6 +29,7 @@ from pipeline.findings.evidence import RepositoryFiles
 from pipeline.findings.fingerprints import VERDICT, evidence_digest, finding_id, norm_quote, same_evidence
 from pipeline.findings.formats.items import unreadable_draft
 from pipeline.findings.gate import GateResult
+from pipeline.findings.git import object_names
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.linemap import GitHistory, line_maps
 from pipeline.findings.match import Match, Strength, match, quotes_no_code
@@ -100,7 +101,8 @@ def take_in(
     work.raise_new(groups)
     seen = {one.known for matches in (own, others) for one in matches.values()}
     present = {*present, *(report.reviewer for report in reports)}
-    ruled, unruled = rulings.rule(Hearing(ledger, passed, at, reports, seen, present))
+    untouched = _untouched(ledger, passed, reports, root, environ)
+    ruled, unruled = rulings.rule(Hearing(ledger, passed, at, reports, seen, present, untouched))
     fixed = {one.number for one in ledger.findings.values() if one.state is FindingState.VERIFIED_FIXED}
     outcomes = [*work.outcomes.values(), *_repeats(prepared.repeated, drafts), *_harmless(reports)]
     confirmed = (event.id for event in ruled if event.change.word in rulings.STANDING)
@@ -112,6 +114,27 @@ def take_in(
         patterns=tuple(_patterns(reports)),
     )
     return Taken(passed, (PassRecorded(at=at, assessment=passed), *work.events, *ruled))
+
+
+def _untouched(
+    ledger: Ledger, passed: Pass, reports: Sequence[Report], root: Path, environ: Mapping[str, str]
+) -> set[FindingId]:
+    """Return the open findings of tools that a list of unknown reach does not close.
+
+    A stage lists the same each time: what it leaves out on other files is fixed. Of an imported list nobody knows that,
+    so the very file of the finding must have changed.
+    """
+    tools = {report.reviewer: report.stage for report in reports if report.tool}
+    own = [one for one in ledger.findings.values() if one.reviewer in tools and one.tool and one.state.is_open]
+    same_tree = {one.id for one in own if rulings.is_unchanged(one, ledger, passed.tree)}
+    asked: list[tuple[FindingId, str, str]] = []
+    for one in own:
+        before, path = ledger.passes.get(PassId(one.pass_id)), one.location.path if one.location else ""
+        if before and before.tree and passed.tree and path and "\n" not in path and not tools[one.reviewer]:
+            asked.append((one.id, f"{before.tree}:{path}", f"{passed.tree}:{path}"))
+    names = object_names(root, environ, [place for _, *places in asked for place in places]) if asked else []
+    same_file = {id for (id, *_), then, now in zip(asked, names[::2], names[1::2], strict=True) if then == now}
+    return same_tree | same_file
 
 
 def new_pass_id(ledger: Ledger, seconds: int, head: str) -> PassId:

@@ -23,7 +23,17 @@ from pipeline.findings.model import (
     Severity,
     What,
 )
-from pipeline.findings.rulings import CLAIM_FORMAT, CLAIMS, RULING_FORMAT, RULINGS, Hearing, claims, read_said, rule
+from pipeline.findings.rulings import (
+    CLAIM_FORMAT,
+    CLAIMS,
+    RULING_FORMAT,
+    RULINGS,
+    Hearing,
+    claims,
+    is_unchanged,
+    read_said,
+    rule,
+)
 
 OPEN, CLAIMED = FindingState.OPEN, FindingState.FIX_CLAIMED
 VERIFIED, REOPENED = FindingState.VERIFIED_FIXED, FindingState.REOPENED
@@ -136,7 +146,8 @@ def hear(ledger: Ledger, *reports: Report, tree: str = "t2", **more: Any) -> tup
     """The ledger after the rulings of a pass, and by reviewer the numbers without a ruling."""
     passed = Pass(id=PassId("REV-2-b"), started_at=LATER, review=REVIEW, tree=tree, coverage=looked(), **more)
     present = {report.reviewer for report in reports}
-    events, unruled = rule(Hearing(ledger, passed, LATER, reports, (), present))
+    untouched = [one.id for one in ledger.findings.values() if is_unchanged(one, ledger, tree)]
+    events, unruled = rule(Hearing(ledger, passed, LATER, reports, (), present, untouched))
     return ledger.extended(events), unruled
 
 

@@ -29,6 +29,7 @@ from pipeline.findings.places import former_names
 from pipeline.findings.reports import with_beside
 from pipeline.findings.review_options import ReviewOptions
 from pipeline.findings.reviews import Review, review, review_id
+from pipeline.findings.rulings import EVERYTHING
 from pipeline.findings.taking import new_pass_id, take_in
 from pipeline.findings.triage import find_stale_dismissals
 from pipeline.language.model import Lens
@@ -80,11 +81,17 @@ def _read_file(name: str, stdin: BinaryIO, largest: int) -> ReportFile:
 
 
 def decode_files(
-    files: Iterable[ReportFile], root: Path, *, format: str, reviewer: str, lens: Lens | None, partial: bool = False
+    files: Iterable[ReportFile],
+    root: Path,
+    *,
+    format: str,
+    reviewer: str,
+    lens: Lens | None,
+    complete: bool | None = None,
 ) -> Iterator[Report]:
     """The reports in files, one after another. Items of one reviewer are numbered through all of its files.
 
-    A `partial` report says nothing about files that it does not name.
+    A `complete` report is about everything, a partial one about the files that it names; None: nobody has said.
     """
     counts = Counter[str]()
     for file in files:
@@ -92,9 +99,9 @@ def decode_files(
         report = replace(report, tool=report.format not in WRITTEN_FORMATS)
         if lens:
             report = replace(report, lens=lens, drafts=tuple(replace(draft, lens=lens) for draft in report.drafts))
-        if partial and report.covered is None:
+        if complete is not None and report.covered is None:
             named = (place.path for draft in report.drafts for place in named_places(draft))
-            report = replace(report, covered=tuple(dict.fromkeys(named)))
+            report = replace(report, covered=(EVERYTHING,) if complete else tuple(dict.fromkeys(named)))
         if before := counts[report.reviewer]:
             report = _renumber(report, before)
         counts[report.reviewer] += len(report.drafts)

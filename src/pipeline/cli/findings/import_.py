@@ -54,7 +54,11 @@ _MAX_SHOWN = 10  # of each kind; the rest are counted
     default=False,
     help="Write the review as Markdown into the directory of the setting review.reports. [default: --no-report]",
 )
-@click.option("--partial", is_flag=True, help="The reports are partial: close nothing in files that they do not name.")
+@click.option(
+    "--complete/--partial",
+    default=None,
+    help="What tools no longer list is fixed: everywhere, or only in files that they name. [default: in changed files]",
+)
 @local_source_options
 @as_json_option
 def command(
@@ -70,13 +74,13 @@ def command(
     source: FindingsSource,
     *,
     report: bool,
-    partial: bool,
+    complete: bool | None,
     as_json: bool,
 ) -> int:
     """Import the reports of reviewers and tools. All FILES together are one pass; "-" is standard input.
 
-    What a tool no longer lists in a complete report is fixed. A test that was not run stays as it is, and so does
-    everything that a reviewer leaves out.
+    What a tool no longer lists is fixed, if its file has changed or the report is --complete. A test that was not run
+    stays as it is, and so does everything that a reviewer leaves out.
 
     A file that cannot be read makes the pass incomplete: it is recorded, and the exit code is 1.
     """
@@ -89,7 +93,7 @@ def command(
         format=form,
         reviewer=reviewer,
         lens=Lens(lens) if lens else None,
-        partial=partial,
+        complete=complete,
     )
     options = ReviewOptions(mode, base, target or (f"{base}..HEAD" if base else ""), scope, task=task, caller=CALLER)
     now = utc_now()

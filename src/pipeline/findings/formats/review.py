@@ -159,6 +159,7 @@ class _Contents:
     def _read_object(self, value: Mapping[str, Any]) -> bool:
         review = with_known_keys(value, _KEYS)
         listed = "findings" in review and self._read_findings(review["findings"])
+        listed = listed or _verdict_word(review) == "BLOCK"  # it may reject the change without a list
         others = [(key, member) for key, member in review.items() if not _is_of_format(key, member)]
         if not self.read_members(others, listed=listed):
             return False

@@ -92,16 +92,23 @@ class _Listed:
         return verdict_id(self.finding.reviewer, self.place.path, line_range(self.place))
 
     @property
+    def severity(self) -> Severity:
+        """How bad it is. What is uncertain blocks, and the format has one word for that."""
+        return Severity.CRITICAL if self.finding.state is FindingState.UNCERTAIN else self.finding.severity
+
+    @property
     def breaks_system(self) -> bool | None:
         """Whether it endangers the whole system; None if it is no Blocker."""
-        return self.finding.system_breaking if self.finding.severity is Severity.CRITICAL else None
+        if self.severity is not Severity.CRITICAL:
+            return None
+        return self.finding.system_breaking and self.finding.severity is Severity.CRITICAL
 
     @property
     def order(self) -> tuple[int, float, str, int, str]:
         """A sort key: by severity, confidence and place."""
         finding, place = self.finding, self.place
         return (
-            finding.severity.rank,
+            self.severity.rank,
             -confidence_to_fraction(finding.confidence),
             place.path,
             place.start or 0,
@@ -121,7 +128,7 @@ ITEM = (
     Field(
         "severity",
         Literal["Blocker", "High", "Medium", "Low", "Info"],
-        lambda one: VERDICT_SEVERITY[one.finding.severity],
+        lambda one: VERDICT_SEVERITY[one.severity],
         reads="severity",
         read=_SEVERITY_OF.__getitem__,
     ),
@@ -182,9 +189,8 @@ class _File:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict on what is listed. Nothing passes that is uncertain, or was not looked at."""
-        unsure = any(finding.state is FindingState.UNCERTAIN for finding in self.review.findings)
-        least = Verdict.FAIL if unsure or not self.review.complete else Verdict.PASS
+        """The verdict on what is listed. Nothing passes that was not looked at."""
+        least = Verdict.PASS if self.review.complete else Verdict.FAIL
         return max(_verdict_on(self.counting), least, key=lambda verdict: verdict.rank)
 
 

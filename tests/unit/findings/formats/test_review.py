@@ -444,7 +444,7 @@ def test_what_lists_no_finding_is_said_beside_those_that_do(other: dict[str, Any
         assert len(report.beside) + len(report.drafts) == 1
 
 
-@pytest.mark.parametrize("said", ["REJECT", {"verdict": "BLOCK"}, ["no"], False])
+@pytest.mark.parametrize("said", ["REJECT", {"answer": "no"}, ["no"], False])
 def test_a_verdict_in_other_words_is_said_beside_the_findings(said: Any) -> None:
     """It may reject the change: the reviewer is asked for a finding, and what stays is kept as an uncertain one."""
     report = decoded(returned(verdict=said))
