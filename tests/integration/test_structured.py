@@ -185,7 +185,10 @@ def test_why_explains_a_finding_of_the_run(project: Project) -> None:
 
 
 def test_a_return_that_was_cut_off_is_asked_for_again(project: Project) -> None:
-    """A truncated answer is never repaired into fewer findings; if the second is cut off as well, the run pauses, and what it names is kept as unreadable."""
+    """A truncated answer is never repaired into fewer findings.
+
+    If the second is cut off as well, the run pauses, and what it names is kept as unreadable.
+    """
     whole = found(item())
     project.run(LOOP, {"rev": [whole[:-40], found()], "fix": "done"})
     (outcome,) = project.outcomes("rev")

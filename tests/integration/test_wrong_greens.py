@@ -427,6 +427,43 @@ def test_a_first_answer_in_words_is_shown_to_its_reviewer_again(project: Project
     assert project.shown("alice").count("I reject this: add() subtracts.") == 1
 
 
+def test_an_answer_about_another_branch_settles_nothing_here(project: Project) -> None:
+    """There the file does not exist: what is open here is not asked about, and what is owed here stays owed."""
+    code = "def new():\n    return 1 / 0\n"
+    project.commit({"new.py": code})
+    project.review(alice=answer(defect(file="new.py", line=2, evidence=["new.py:2 -- return 1 / 0"])))
+    git(project.folder, "checkout", "-q", "-b", "other", "main")
+    project.commit({"z.py": "z = 1\n"})
+    seen = answer(reviewed=["z.py: all"], rulings=[{"number": 1, "ruling": "fixed"}])
+    project.review(alice=seen, bob=answer(reviewed=["z.py: all"]))
+    git(project.folder, "checkout", "-q", "topic")
+    project.commit({"new.py": f"{code}# more\n"})
+    assert (project.review()[0], project.greens()) == (1, [])
+
+
+def test_what_is_owed_on_one_branch_is_not_paid_on_another(project: Project) -> None:
+    """A second look at one branch ends without an answer; the same reviewer is content with another branch."""
+    assert project.review()[0] == 0
+    assert project.review("--whole", alice="no")[0] == 3
+    project.screen("cancel", "--reason", "busy")
+    git(project.folder, "checkout", "-q", "-b", "other", "main")
+    project.commit({"z.py": "z = 1\n"})
+    seen = answer(reviewed=["z.py: all"])
+    assert project.review(alice=seen, bob=seen)[0] == 0
+    git(project.folder, "checkout", "-q", "topic")
+    assert project.awf("verdict", "--at", "topic")[0] == 1
+
+
+def test_code_that_comes_back_is_asked_about(project: Project) -> None:
+    """A fix is verified and then reverted, with another change to the file: silence does not mean that all is well."""
+    project.review(alice=answer(defect()))
+    project.commit({"app.py": CHANGE.replace("return left - right - 0", "return left + right")})
+    assert project.review(alice=ruling(1, "fixed"))[0] == 0
+    project.commit({"app.py": f"{CHANGE}# more\n"})
+    project.review()
+    assert project.greens() == []
+
+
 def test_what_is_said_about_another_change_lifts_no_rejection(project: Project) -> None:
     """A reviewer rejects one branch, accepts another, and has nothing to add when it looks at the first again."""
     assert project.review(alice=answer(verdict="BLOCK", argument="the design is wrong"))[0] == 1

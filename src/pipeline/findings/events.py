@@ -143,6 +143,7 @@ class AnswerOwed(FindingValue):
     at: str
     look: Look
     run: str = ""
+    branch: str = ""
     required: tuple[str, ...] = ()  # who has to look at all of the target that it was asked about
 
 

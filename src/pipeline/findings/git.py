@@ -351,6 +351,16 @@ def same_files(directory: Path, environ: Mapping[str, str], old: str, new: str) 
         return False
 
 
+def file_text(directory: Path, environ: Mapping[str, str], name: str) -> str:
+    """Return the text of a file by the name of its object; empty without one, or if git does not have it."""
+    if not name:
+        return ""
+    try:
+        return run_git(directory, environ, "cat-file", "blob", name)
+    except GitRefusedError:
+        return ""
+
+
 def keep_tree(directory: Path, environ: Mapping[str, str], name: str, tree: str) -> None:
     """Have git keep a tree that no commit holds, so that what changed since can be told later."""
     query_git(directory, environ, "update-ref", f"refs/awf/trees/{name}", tree)

@@ -41,7 +41,9 @@ class Ledger:
         self.findings: dict[FindingId, Finding] = {}
         self.passes: dict[PassId, Pass] = {}
         self.names: dict[str, FindingId] = {}  # ids, signatures and aliases
-        self.owed: dict[str, Look] = {}  # by reviewer: asked, and without a readable answer since
+        self._owed: dict[
+            tuple[str, str], Look
+        ] = {}  # by branch and reviewer: asked, and without a readable answer since
         self.required: tuple[str, ...] = ()  # who has to look before anything ships, as was said last
         self.untaken: Untaken = {}  # what stopped runs have not handed over, which is in no event
         self.passes_before: dict[FindingId, list[int]] = {}  # how many there were at each change of a finding's history
@@ -71,7 +73,7 @@ class Ledger:
         other = Ledger()
         other.length = self.length
         other.findings, other.passes, other.names = dict(self.findings), dict(self.passes), dict(self.names)
-        other.owed = dict(self.owed)
+        other._owed = dict(self._owed)
         other.untaken = self.untaken
         other.required = self.required
         other.passes_before = {id: list(numbers) for id, numbers in self.passes_before.items()}
@@ -109,6 +111,10 @@ class Ledger:
         ids = list(self.findings)
         return self.findings[ids[number - 1]] if 0 < number <= len(ids) else None
 
+    def owed(self, branch: str = "") -> dict[str, Look]:
+        """Return by reviewer what is owed about the changes of a branch."""
+        return {name: look for (of, name), look in self._owed.items() if is_same_branch(of, branch)}
+
     def apply(self, event: LedgerEvent) -> None:
         """Add one event."""
         self.length += 1
@@ -116,7 +122,7 @@ class Ledger:
             case PassRecorded():
                 self._record_pass(event.assessment)
             case AnswerOwed():
-                self.owed[event.look.reviewer] = event.look
+                self._owed[event.branch, event.look.reviewer] = event.look
                 self.required = event.required or self.required
             case FindingRaised():
                 self._raise(event)
@@ -130,12 +136,13 @@ class Ledger:
         self._looks.setdefault(passed.run, {}).update(passed.coverage.by_reviewer)
         for look in passed.coverage.by_reviewer.values():
             if not look.status.answered:
-                self.owed[look.reviewer] = look
+                self._owed[passed.branch, look.reviewer] = look
                 continue
-            self.owed.pop(look.reviewer, None)
-            # A file that could not be read may not have named its reviewer: then it is owed under its own name.
-            if look.file and (before := self.owed.get(look.file)) and before.file == look.file:
-                del self.owed[look.file]
+            for (branch, name), owed in [*self._owed.items()]:
+                # A file that could not be read may not have named its reviewer: then it is owed under its own name.
+                is_meant = name == look.reviewer or (look.file and name == look.file == owed.file)
+                if is_meant and is_same_branch(branch, passed.branch):
+                    del self._owed[branch, name]
 
     def _raise(self, event: FindingRaised) -> None:
         finding = event.finding
@@ -250,15 +257,28 @@ def passes_of(ledger: Ledger, run: str) -> list[Pass]:
     return list(ledger.passes_of(run).values())
 
 
-def passes_of_change(ledger: Ledger, run: str, base: str, target: str) -> list[Pass]:
+def is_same_branch(one: str, other: str) -> bool:
+    """Return whether two branches may be the same: that of a detached HEAD, and outside of git, is unknown."""
+    return not one or not other or one == other
+
+
+def passes_of_change(ledger: Ledger, run: str, base: str, target: str, branch: str) -> list[Pass]:
     """Return the passes of a run and those of other runs that looked at the same change, oldest first."""
     if not base:
         return passes_of(ledger, run) if run else []
     return [
         passed
         for passed in ledger.passes.values()
-        if (run and passed.run == run) or (passed.base, passed.target) == (base, target)
+        if (run and passed.run == run)
+        or ((passed.base, passed.target) == (base, target) and is_same_branch(passed.branch, branch))
     ]
+
+
+def passes_about(ledger: Ledger, passed: Pass) -> list[Pass]:
+    """Return the passes of the same target, oldest first; for an import without a base, those of its branch."""
+    if passed.run or passed.base:
+        return passes_of_change(ledger, passed.run, passed.base, passed.target, passed.branch) or [passed]
+    return [one for one in ledger.passes.values() if one is passed or (passed.branch and one.branch == passed.branch)]
 
 
 def findings_about(ledger: Ledger, paths: Collection[str] | None, passes: Iterable[Pass]) -> Iterator[Finding]:

@@ -15,12 +15,14 @@ from pipeline.findings.git import (
     GitRefusedError,
     changed_line_total,
     changed_names,
+    file_text,
     is_tree,
     object_names,
     pathspecs,
+    read_checkout,
     unshown_names,
 )
-from pipeline.findings.ledger import Ledger, findings_about, passes_of_change
+from pipeline.findings.ledger import Ledger, findings_about, is_same_branch, passes_of_change
 from pipeline.findings.model import Finding, FindingId, FindingState, PassId
 from pipeline.findings.review_options import ReviewOptions
 
@@ -38,6 +40,7 @@ class Target:
     scope: str
     paths: tuple[str, ...] | None = None  # the files of the change; None: every file
     unshown: tuple[str, ...] = ()  # those of them whose lines no diff shows
+    branch: str = ""  # that is checked out
 
     def is_same(self, passed: Pass) -> bool:
         """Return whether an earlier pass looked at the same change, to the same extent."""
@@ -45,11 +48,12 @@ class Target:
             return False
         if self.run and passed.run == self.run:
             return True
-        return bool(self.base) and (passed.base, passed.target) == (self.base, self.name)
+        same_change = bool(self.base) and (passed.base, passed.target) == (self.base, self.name)
+        return same_change and is_same_branch(passed.branch, self.branch)
 
     def findings(self, ledger: Ledger) -> list[Finding]:
         """Return the open findings about it."""
-        passes = passes_of_change(ledger, self.run, self.base, self.name)
+        passes = passes_of_change(ledger, self.run, self.base, self.name, self.branch)
         return [finding for finding in findings_about(ledger, self.paths, passes) if finding.state.is_open]
 
 
@@ -66,7 +70,8 @@ def target_of(options: ReviewOptions, run: str, tree: str, root: Path, environ: 
             paths = None
     if paths is not None and len(paths) > MAX_PATHS:
         paths = None
-    return Target(run, options.base, options.target, options.mode, options.scope, paths, unshown)
+    branch = read_checkout(root, environ).branch
+    return Target(run, options.base, options.target, options.mode, options.scope, paths, unshown, branch)
 
 
 def last_tree(ledger: Ledger, reviewer: str, target: Target) -> str:
@@ -109,7 +114,7 @@ def to_rule_on(
 
 
 def may_be_back(ledger: Ledger, target: Target, tree: str, root: Path, environ: Mapping[str, str]) -> list[Finding]:
-    """Return the fixed findings of a change whose file is again exactly as it was when they were reported.
+    """Return the fixed findings of a change whose code is back: the same file, or the line that they quote.
 
     A fix is verified on one tree: on another branch, or after it was reverted, the defect may be there. What a person
     called fixed is not asked about.
@@ -126,8 +131,20 @@ def may_be_back(ledger: Ledger, target: Target, tree: str, root: Path, environ: 
             fixed.append(finding)
             places += (f"{of}:{path}" for of in (tree, reported, verified))
     found = object_names(root, environ, places) if places else []
-    now, then, later = found[::3], found[1::3], found[2::3]
-    return [one for at, one in enumerate(fixed) if now[at] and now[at] == then[at] != later[at]]
+    back: list[Finding] = []
+    for one, now, then, later in zip(fixed, found[::3], found[1::3], found[2::3], strict=True):
+        if not now or now == later:
+            continue
+        text, fixed_text = (" ".join(file_text(root, environ, name).split()) for name in (now, later))
+        if now == then or any(quote in text and quote not in fixed_text for quote in _quotes(one)):
+            back.append(one)
+    return back
+
+
+def _quotes(finding: Finding) -> list[str]:
+    """Return the code of its own file that a finding quotes."""
+    path = finding.location.path if finding.location else ""
+    return [" ".join(item.quote.split()) for item in finding.evidence if item.path == path and item.quote]
 
 
 def _tree_of(ledger: Ledger, pass_id: str) -> str:

@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from pipeline.findings.events import Coverage, Look, Pass
 from pipeline.findings.gate import importance
-from pipeline.findings.ledger import Ledger, findings_about, hidden_items, passes_of, passes_of_change
+from pipeline.findings.ledger import Ledger, findings_about, hidden_items, passes_about, passes_of
 from pipeline.findings.lines import Line
 from pipeline.findings.model import Finding, FindingState, PassId, ReportStatus, Severity
 from pipeline.findings.verdicts import (
@@ -63,7 +63,7 @@ class Review:
     @property
     def only_tools(self) -> bool:
         """Whether no reviewer has looked: a clean list of a tool is no look at the change."""
-        about = _passes_about(self.ledger, self.passed) if self.passed else []
+        about = passes_about(self.ledger, self.passed) if self.passed else []
         return all(look.tool for one in about for look in one.coverage.looks)
 
     @cached_property
@@ -203,13 +203,13 @@ def review(ledger: Ledger, passed: Pass | None = None) -> Review:
     """Return what is known about the target of a pass, by default of the last one."""
     passed = passed or ledger.last
     if passed is None:
-        return Review(ledger, None, tuple(ledger.findings.values()), Coverage(looks=tuple(ledger.owed.values())))
+        return Review(ledger, None, tuple(ledger.findings.values()), Coverage(looks=tuple(ledger.owed().values())))
     return Review(ledger, passed, _findings_about(ledger, passed), _coverage(ledger, passed))
 
 
 def _findings_about(ledger: Ledger, passed: Pass) -> tuple[Finding, ...]:
     """Return the findings about the target of a pass, with all members of their lines of work."""
-    lines = {finding.line for finding in findings_about(ledger, passed.paths, _passes_about(ledger, passed))}
+    lines = {finding.line for finding in findings_about(ledger, passed.paths, passes_about(ledger, passed))}
     about = (finding for finding in ledger.findings.values() if finding.line in lines)
     return tuple(_as_old_as(finding, ledger, passed) for finding in about)
 
@@ -220,17 +220,10 @@ def _as_old_as(finding: Finding, ledger: Ledger, passed: Pass) -> Finding:
     return replace(finding, pre_existing=False) if judged and judged.base != passed.base else finding
 
 
-def _passes_about(ledger: Ledger, passed: Pass) -> list[Pass]:
-    """Return the passes of the same target, oldest first; for an import without a base, those of its branch."""
-    if passed.run or passed.base:
-        return passes_of_change(ledger, passed.run, passed.base, passed.target) or [passed]
-    return [one for one in ledger.passes.values() if one is passed or (passed.branch and one.branch == passed.branch)]
-
-
 def _coverage(ledger: Ledger, passed: Pass) -> Coverage:
     """Return the last look of everyone who has looked in the same run or pass, and of all who owe an answer."""
     looks = dict(ledger.looks_of(passed.run) if passed.run else passed.coverage.by_reviewer)
-    looks |= ledger.owed
+    looks |= ledger.owed(passed.branch)
     for run, names in ledger.untaken.items():
         problem = f"what it found in run {run} is not taken in yet; if that was stopped: awf resume {run}"
         looks |= {name: Look(reviewer=name, status=ReportStatus.MISSING, problem=problem) for name in names}
@@ -252,7 +245,7 @@ def reviewers_without_a_look(ledger: Ledger, passed: Pass) -> tuple[str, ...]:
     look at the whole change is enough; a look at what changed since an earlier tree is, if the same reviewer has seen
     that tree in the same way.
     """
-    about = _passes_about(ledger, passed)
+    about = passes_about(ledger, passed)
     required = next((one.required for one in reversed(about) if one.required), ())
     if not required and not passed.run and not passed.base:  # an import speaks for itself, unless others were named
         required = ledger.required or tuple(passed.coverage.by_reviewer)

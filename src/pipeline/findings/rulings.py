@@ -163,6 +163,7 @@ class Hearing:
     reports: tuple[Report, ...]
     seen: Collection[FindingId]  # reported again in this pass, for sure or in doubt
     present: Collection[str]  # the reviewers and tools that take part in the review
+    about: Collection[FindingId] | None = None  # the findings about what was looked at; None: all of them
     untouched: Collection[FindingId] = ()  # those of tools whose file is as it was when they were last reported
 
     def rulings(self) -> Iterator[tuple[Report, Said, Finding]]:
@@ -216,6 +217,8 @@ def _ruling(hearing: Hearing, who: str, said: Said, finding: Finding, *, refuted
     own = finding.reviewer == who
     if said.word in STANDING:
         return _standing(finding, said, common, own=own)
+    if hearing.about is not None and finding.id not in hearing.about:
+        return None  # of what is open on another branch nothing was looked at
     if said.word == "withdrawn":
         return _withdrawn(finding, said, common, refuted=refuted) if own else None
     if finding.state is FindingState.VERIFIED_FIXED:

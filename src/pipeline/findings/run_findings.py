@@ -400,7 +400,8 @@ def _owed(heard: Heard, state: State, at: float) -> Iterator[AnswerOwed]:
         lens=_lens(stage),
         tool=isinstance(stage, ToolStage),
     )
-    yield AnswerOwed(at=iso(at), look=look, run=state.run_id, required=review_options(state).required)
+    required, branch = review_options(state).required, heard.start.branch
+    yield AnswerOwed(at=iso(at), look=look, run=state.run_id, branch=branch, required=required)
 
 
 def _is_worth_a_pass(heard: Heard, ledger: Ledger) -> bool:
@@ -414,7 +415,7 @@ def _is_worth_a_pass(heard: Heard, ledger: Ledger) -> bool:
     if report.format != reports.PLAIN or report.drafts or (heard.start.tree and is_review(heard.visited.stage)):
         return True
     own = report.reviewer
-    return own in ledger.owed or any(one.reviewer == own and one.state.is_open for one in ledger.findings.values())
+    return own in ledger.owed() or any(one.reviewer == own and one.state.is_open for one in ledger.findings.values())
 
 
 def _own_open(report: Report, passed: Pass, ledger: Ledger) -> list[Finding]:

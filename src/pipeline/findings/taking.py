@@ -30,7 +30,7 @@ from pipeline.findings.fingerprints import VERDICT, evidence_digest, finding_id,
 from pipeline.findings.formats.items import unreadable_draft
 from pipeline.findings.gate import GateResult
 from pipeline.findings.git import object_names
-from pipeline.findings.ledger import Ledger
+from pipeline.findings.ledger import Ledger, findings_about, passes_about
 from pipeline.findings.linemap import GitHistory, line_maps
 from pipeline.findings.match import Match, Strength, match, quotes_no_code
 from pipeline.findings.model import (
@@ -102,7 +102,9 @@ def take_in(
     seen = {one.known for matches in (own, others) for one in matches.values()}
     present = {*present, *(report.reviewer for report in reports)}
     untouched = _untouched(ledger, passed, reports, root, environ)
-    ruled, unruled = rulings.rule(Hearing(ledger, passed, at, reports, seen, present, untouched))
+    about = {id for report in reports for id in report.asked}
+    about |= {finding.id for finding in findings_about(ledger, passed.paths, passes_about(ledger, passed))}
+    ruled, unruled = rulings.rule(Hearing(ledger, passed, at, reports, seen, present, about, untouched))
     fixed = {one.number for one in ledger.findings.values() if one.state is FindingState.VERIFIED_FIXED}
     outcomes = [*work.outcomes.values(), *_repeats(prepared.repeated, drafts), *_harmless(reports)]
     confirmed = (event.id for event in ruled if event.change.word in rulings.STANDING)

@@ -147,7 +147,7 @@ def hear(ledger: Ledger, *reports: Report, tree: str = "t2", **more: Any) -> tup
     passed = Pass(id=PassId("REV-2-b"), started_at=LATER, review=REVIEW, tree=tree, coverage=looked(), **more)
     present = {report.reviewer for report in reports}
     untouched = [one.id for one in ledger.findings.values() if is_unchanged(one, ledger, tree)]
-    events, unruled = rule(Hearing(ledger, passed, LATER, reports, (), present, untouched))
+    events, unruled = rule(Hearing(ledger, passed, LATER, reports, (), present, None, untouched))
     return ledger.extended(events), unruled
 
 

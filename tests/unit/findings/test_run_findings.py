@@ -423,7 +423,7 @@ def test_nothing_passes_until_everybody_has_answered(run: Run, kind: FailureClas
     conclusion = run.findings.conclude([Concluded(run.stage("rev"), 4, stopped)], run.context, run.state, NOW)
     assert (conclusion.outcomes, conclusion.operations, len(conclusion.lines)) == ({}, (), 1)
     run.commit(conclusion)
-    assert list(run.ledger().owed) == ["rev"]
+    assert list(run.ledger().owed()) == ["rev"]
     run.review(found(), visit=4, name="qa")
     assert (run.verdict(), "FAIL" in run.findings.objection("r")) == ("FAIL", True)
 
