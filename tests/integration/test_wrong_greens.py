@@ -304,6 +304,9 @@ ANSWERS = {
         f"P0: anybody can run code.\n{answer(defect(3, severity='P3'))}",
         f"The discount is taken off twice.\n{answer(defect(4, severity='P3'))}",
     ],
+    "an item that says nothing": [
+        json.dumps({"findings": [defect(confidence=0, severity="P3", title="Nothing to report")]}),
+    ],
     "a finding elsewhere than in the list": [
         answer().replace("[]", "[/* P0: add() subtracts */]", 1),
         answer(patterns=[defect()]),
@@ -419,6 +422,59 @@ def test_of_two_answers_the_graver_counts(project: Project) -> None:
     again = answer(defect(confidence=0), defect(1, severity="P2"))
     code, result = project.review(alice=[answer(defect(), unread), again])
     assert (code != 0, result["verdict"], project.greens()) == (True, "FAIL", [])
+
+
+def test_two_items_with_one_title_keep_their_words(project: Project) -> None:
+    """They have no line, and may be two defects: whoever rules on the one number has to know of both."""
+    whole = defect()
+    del whole["line"], whole["evidence"]
+    project.review(alice=answer(whole | {"why_it_matters": "add() fails."}, whole | {"why_it_matters": "top() fails."}))
+    (found,) = project.findings().values()
+    story = project.screen("findings", "show", str(found["number"]))
+    assert ("add() fails." in story, "top() fails." in story) == (True, True)
+
+
+def test_another_reviewers_word_makes_a_finding_graver(project: Project) -> None:
+    """A reviewer that is asked about a minor finding of another one says that it is critical."""
+    project.review(alice=answer(defect(severity="P3")))
+    project.commit({"c.py": "c = 1\n"})
+    said = answer(rulings=[{"number": 1, "ruling": "upheld", "severity": "P0", "reason": "anybody can run code"}])
+    code, result = project.review(bob=said, alice=ruling(1, "not fixed"))
+    assert (code, result["verdict"], project.greens()) == (1, "FAIL", [])
+
+
+def test_a_file_in_words_names_a_blocker(project: Project) -> None:
+    """It cannot be imported as a review; the next file of its reviewer is clean."""
+    for text in ("P0: add() in app.py:6 loses data.", answer()):
+        (project.folder.parent / "alice.txt").write_text(text)
+        project.awf("findings", "import", "../alice.txt", "--format", "review", "--reviewer", "alice")
+    assert (len(project.findings()), project.greens()) == (1, [])
+
+
+def test_a_dismissal_covers_no_other_function(project: Project) -> None:
+    """The function whose finding was dismissed is gone, and the same code of another one stands at its line."""
+    one, two = "def a(p):\n    return 1 / p\n", "def b(p):\n    return 1 / p\n"
+    item: dict[str, Any] = {
+        "title": "Division by zero",
+        "file": "n.py",
+        "line": 2,
+        "evidence": ["n.py:2 -- return 1 / p"],
+    }
+    project.commit({"n.py": f"{one}\n\n{two}"})
+    project.review(alice=answer(defect(**item, symbol="a")))
+    project.awf("findings", "triage", "1", "--as", "wont-fix", "--note", "a() is never called with 0")
+    project.commit({"n.py": two})
+    code, result = project.review(alice=answer(defect(**item, symbol="b")))
+    assert (code, result["verdict"], project.greens()) == (1, "FAIL", [])
+
+
+def test_an_export_is_never_milder(project: Project, tmp_path: Path) -> None:
+    """What is critical here is critical where the file is imported."""
+    project.review(alice=answer(defect()))
+    (tmp_path / "out.sarif").write_text(project.screen("findings", "export", "--format", "sarif"))
+    git(tmp_path, "clone", "-q", str(project.folder), "clone")
+    project.awf("findings", "import", "../out.sarif", cwd=tmp_path / "clone")
+    assert project.awf("verdict", cwd=tmp_path / "clone")[1]["verdict"] == "FAIL"
 
 
 def test_a_first_answer_in_words_is_shown_to_its_reviewer_again(project: Project) -> None:

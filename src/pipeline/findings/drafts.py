@@ -78,10 +78,16 @@ def _order(item: Draft) -> tuple[str, int, str, str, str, str]:
 
 
 def _unite(group: Sequence[Draft]) -> Draft:
-    """Return the worst item of a group with the places and the evidence of all of them, each once."""
+    """Return the worst item of a group with what all of them say, and their places and evidence, each once."""
+    impacts = dict.fromkeys(item.impact for item in group if item.impact)
     locations = dict.fromkeys(place for item in group for place in item.locations)
     evidence = dict.fromkeys(one for item in group for one in item.evidence)
-    return replace(group[0], locations=tuple(locations)[:MAX_PARTS], evidence=tuple(evidence)[:MAX_PARTS])
+    return replace(
+        group[0],
+        impact="\n\n".join([*impacts][:MAX_PARTS]),
+        locations=tuple(locations)[:MAX_PARTS],
+        evidence=tuple(evidence)[:MAX_PARTS],
+    )
 
 
 def _sign(draft: Draft) -> Draft:

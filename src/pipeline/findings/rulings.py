@@ -243,8 +243,10 @@ def _standing(finding: Finding, said: Said, common: dict[str, Any], *, own: bool
     state = finding.state
     if state in (FindingState.FIX_CLAIMED, FindingState.VERIFIED_FIXED):
         state = FindingState.REOPENED
-    severity = _new_severity(finding, said) if own else None
+    severity = _new_severity(finding, said)
     milder = severity is not None and severity.rank > finding.severity.rank
+    if milder and not own:
+        severity, milder = None, False
     if milder and _needs_a_person(finding):
         common["note"] = f"{said.why or 'no reason given'}; a critical finding is lowered only by a person"
         return changed(finding, fields=fields | {"owner": Owner.HUMAN}, state=FindingState.UNCERTAIN, **common)

@@ -76,6 +76,7 @@ _SEVERITY_NAMES: Mapping[Severity, str] = {
 _SEVERITY_SIGNS: Mapping[str, Severity] = {
     **dict.fromkeys(("致命", "严重", "嚴重", "重大", "緊急", "紧急"), Severity.CRITICAL),
     **dict.fromkeys(("심각", "치명", "🔴", "🚨", "⛔"), Severity.CRITICAL),
+    **dict.fromkeys(("最高", "최고"), Severity.CRITICAL),
     **dict.fromkeys(("高", "높음", "🟠"), Severity.HIGH),
     **dict.fromkeys(("中", "중간", "보통", "🟡"), Severity.MEDIUM),
     **dict.fromkeys(("低", "軽微", "轻微", "낮음", "🔵"), Severity.LOW),

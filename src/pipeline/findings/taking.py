@@ -407,6 +407,9 @@ def _reopening_reason(known: Finding, draft: Draft, at: str) -> str:
         return f"{draft.reviewer} took it back, and reports it again"
     if dismissal and dismissal.expires and at[: len(dismissal.expires)] > dismissal.expires:
         return f"its dismissal held until {dismissal.expires}"
+    symbols = {place.symbol for place in (known.location, draft.location) if place and place.symbol}
+    if len(symbols) > 1:
+        return "it was dismissed in another function"
     if draft.system_breaking and not known.system_breaking:
         return "it was dismissed, and now endangers the whole system"
     if draft.severity.rank < known.severity.rank:

@@ -26,7 +26,7 @@ from pipeline.findings.ledger import Ledger
 from pipeline.findings.looks import target_of
 from pipeline.findings.model import Draft, Finding, FindingId, FindingState, Report, ReportStatus
 from pipeline.findings.places import former_names
-from pipeline.findings.reports import with_beside
+from pipeline.findings.reports import with_beside, with_said
 from pipeline.findings.review_options import ReviewOptions
 from pipeline.findings.reviews import Review, review, review_id
 from pipeline.findings.rulings import EVERYTHING
@@ -117,7 +117,7 @@ def _decode(file: ReportFile, format: str, reviewer: str, root: str) -> Report:
     kind = detect(file.data, file.name) if format == AUTO else FORMATS[format]
     if kind is None:
         problem = f"the format of {file.name} is unknown; choose one with --format {'|'.join(IMPORT_FORMATS)}"
-        return malformed_report(name, "", problem)
+        return _with_words(malformed_report(name, "", problem), file.data)
     report = _read(kind, file.data, reviewer, root)
     unnamed = not report.reviewer or (report.reviewer == kind.name and not kind.is_tool)
     if reviewer or not unnamed:
@@ -128,10 +128,18 @@ def _decode(file: ReportFile, format: str, reviewer: str, root: str) -> Report:
 def _read(kind: Format, data: bytes, reviewer: str, root: str) -> Report:
     """Return the report in a file. Nobody can be asked again: an empty list in doubt cannot be used."""
     report = with_beside(kind.read(data, reviewer=reviewer, root=root))
+    if report.status is ReportStatus.MALFORMED and not kind.is_tool:
+        return _with_words(report, data)
     if not report.doubt or report.doubt == NOT_EXAMINED:
         return report
     status = ReportStatus.PARTIAL if report.drafts else ReportStatus.MALFORMED
     return replace(report, status=status, problem=report.doubt, doubt="")
+
+
+def _with_words(report: Report, data: bytes) -> Report:
+    """Return the report of a file that is no list, with the blockers that its words name. Broken JSON is no words."""
+    text = data.decode(errors="replace")
+    return report if "{" in text else with_said(report, None, [text])
 
 
 def _renumber(report: Report, by: int) -> Report:

@@ -261,7 +261,8 @@ def _judge(report: Report, contents: _Contents, parsed: Answer) -> Report:
     beside += (f"`reviewed`: {entry}" for entry in report.reviewed if doubts.named_blocker(entry))
     texts = (truncate_length(text, doubts.KEPT) for text in beside if text)
     report = replace(report, beside=tuple(dict.fromkeys(texts)))
-    return _judge_empty(report, parsed) if report.status is ReportStatus.EMPTY else report
+    kept = any(gate.decide(draft, agreed=False).is_kept for draft in report.drafts)
+    return report if kept else _judge_empty(report, parsed)
 
 
 def _judge_empty(report: Report, parsed: Answer) -> Report:
@@ -269,8 +270,8 @@ def _judge_empty(report: Report, parsed: Answer) -> Report:
     stated = read_markers(parsed.text)
     if stated.status in (Status.FAIL, Status.PARTIAL_SUCCESS):
         problem = f"its status is '{stated.status}', and no finding is listed"
-        item = unreadable_draft(stated.reason, f"{report.reviewer}#1", FORMAT, problem)
-        return replace(report, status=ReportStatus.RETURNED, drafts=(item,))
+        item = unreadable_draft(stated.reason, f"{report.reviewer}#{len(report.drafts) + 1}", FORMAT, problem)
+        return replace(report, status=ReportStatus.RETURNED, drafts=(*report.drafts, item))
     return report if report.reviewed else replace(report, doubt=NOT_EXAMINED)
 
 

@@ -500,6 +500,6 @@ def _properties(finding: Finding, number: int) -> dict[str, Any]:
         "confidence": finding.confidence.value,
         "tags": [str(finding.category)],
     }
-    if finding.category is Category.SECURITY:
+    if finding.category is Category.SECURITY or finding.severity is Severity.CRITICAL:  # no level says that
         bag["security-severity"] = SECURITY_SEVERITY[finding.severity]
     return bag | filled(fix=finding.fix)
