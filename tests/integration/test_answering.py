@@ -340,7 +340,7 @@ def test_cancel_interrupts_a_question_and_the_wait_before_a_retry(awf: Awf, star
     run = start("run", "w.awf.kdl", "--run-id", "q", "--auto-approve")
     run.says("retrying in")
     told = json.loads(awf("cancel", "q", "--json").stdout)
-    assert told == {"run_id": "q", "status": "cancelled", "reason": f"by {ME}"}
+    assert told == {"run_id": "q", "status": "cancelled", "reason": f"by {ME}", "dropped": []}
     assert run.ended()[0] == 130
 
 

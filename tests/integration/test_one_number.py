@@ -82,7 +82,8 @@ def script(chance: random.Random) -> dict[str, list[Any]]:
         code = {"write": {"state": str(chance.randint(0, 1))}, "reply": chance.choice(["Done.", "[FINDING 1: fixed]"])}
         answers["code" if visit == 0 else "fix"].append(code)
         said = chance.choice(["success", "success", "fail", "partial_success"])
-        answers["prose"].append(f"So I think.\n[STATUS: {said}]\n[FAILURE_REASON: reason {chance.randint(1, 3)}]")
+        reason = f"[FAILURE_REASON: reason {chance.randint(1, 3)}]" if said != "success" else ""
+        answers["prose"].append(f"So I think.\n[STATUS: {said}]\n{reason}")
         found = [item(*one) for one in known if chance.random() < 0.6]
         whole = {"reviewer": "rev", "findings": found, "reviewed": ["app.py: read"]}
         numbers = [number for number in range(1, 41) if chance.random() < 0.7]  # it rules on some

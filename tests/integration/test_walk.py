@@ -92,7 +92,8 @@ def test_a_rejection_and_a_claimed_fix_are_not_resolved(tmp_path: Path, awf: Awf
     rejected = tmp_path / "rejected.json"
     rejected.write_text(json.dumps({**reviews.review(), "verdict": "BLOCK", "argument": "no design"}))
     awf("findings", "import", str(rejected))
-    first = json.loads(awf("findings", "walk", "--json").stdout)
+    first = json.loads(awf("verdict", "--json").stdout)
+    awf("findings", "triage", "1", "--as", "wont-fix", "--note", "the design is as agreed")
     accepted, claimed = tmp_path / "accepted.json", tmp_path / "claimed.json"
     accepted.write_text(json.dumps(reviews.review()))
     claimed.write_text(json.dumps(reviews.review(item("Path traversal", "P0", 2))))
@@ -101,8 +102,8 @@ def test_a_rejection_and_a_claimed_fix_are_not_resolved(tmp_path: Path, awf: Awf
     shown = tmp_path / ".code-review/review-latest.json"
     shown.write_text(shown.read_text().replace('"status": "open"', '"status": "fixed"'))
     second = json.loads(awf("findings", "walk", "--json").stdout)
-    assert (first["verdict"], second["verdict"]) == ("Not ready", "Not ready")
-    assert "resolved" not in first["summary"] + second["summary"]
+    assert (first["readiness"], second["verdict"]) == ("Not ready", "Not ready")
+    assert "resolved" not in second["summary"]
 
 
 def test_the_report_covers_every_reviewer(tmp_path: Path, awf: Awf) -> None:

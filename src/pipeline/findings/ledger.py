@@ -41,9 +41,7 @@ class Ledger:
         self.findings: dict[FindingId, Finding] = {}
         self.passes: dict[PassId, Pass] = {}
         self.names: dict[str, FindingId] = {}  # ids, signatures and aliases
-        self._owed: dict[
-            tuple[str, str], Look
-        ] = {}  # by branch and reviewer: asked, and without a readable answer since
+        self._owed: dict[tuple[str, str, str], Look] = {}  # by run, branch and reviewer: asked, no answer since
         self.required: tuple[str, ...] = ()  # who has to look before anything ships, as was said last
         self.untaken: Untaken = {}  # what stopped runs have not handed over, which is in no event
         self.passes_before: dict[FindingId, list[int]] = {}  # how many there were at each change of a finding's history
@@ -111,9 +109,13 @@ class Ledger:
         ids = list(self.findings)
         return self.findings[ids[number - 1]] if 0 < number <= len(ids) else None
 
-    def owed(self, branch: str = "") -> dict[str, Look]:
-        """Return by reviewer what is owed about the changes of a branch."""
-        return {name: look for (of, name), look in self._owed.items() if is_same_branch(of, branch)}
+    def owed(self, passed: Pass | None = None) -> dict[str, Look]:
+        """Return by reviewer what is owed about the target of a pass, or about anything."""
+        return {
+            reviewer: look
+            for (run, branch, reviewer), look in self._owed.items()
+            if passed is None or _is_owed_about(run, branch, passed)
+        }
 
     def apply(self, event: LedgerEvent) -> None:
         """Add one event."""
@@ -122,7 +124,7 @@ class Ledger:
             case PassRecorded():
                 self._record_pass(event.assessment)
             case AnswerOwed():
-                self._owed[event.branch, event.look.reviewer] = event.look
+                self._owed[event.run, event.branch, event.look.reviewer] = event.look
                 self.required = event.required or self.required
             case FindingRaised():
                 self._raise(event)
@@ -136,13 +138,13 @@ class Ledger:
         self._looks.setdefault(passed.run, {}).update(passed.coverage.by_reviewer)
         for look in passed.coverage.by_reviewer.values():
             if not look.status.answered:
-                self._owed[passed.branch, look.reviewer] = look
+                self._owed[passed.run, passed.branch, look.reviewer] = look
                 continue
-            for (branch, name), owed in [*self._owed.items()]:
+            for (run, branch, name), owed in [*self._owed.items()]:
                 # A file that could not be read may not have named its reviewer: then it is owed under its own name.
                 is_meant = name == look.reviewer or (look.file and name == look.file == owed.file)
-                if is_meant and is_same_branch(branch, passed.branch):
-                    del self._owed[branch, name]
+                if is_meant and _is_owed_about(run, branch, passed):
+                    del self._owed[run, branch, name]
 
     def _raise(self, event: FindingRaised) -> None:
         finding = event.finding
@@ -260,6 +262,11 @@ def passes_of(ledger: Ledger, run: str) -> list[Pass]:
 def is_same_branch(one: str, other: str) -> bool:
     """Return whether two branches may be the same: that of a detached HEAD, and outside of git, is unknown."""
     return not one or not other or one == other
+
+
+def _is_owed_about(run: str, branch: str, passed: Pass) -> bool:
+    """Return whether an answer that was asked for in a run, on a branch, is about the target of a pass."""
+    return bool(run and run == passed.run) or is_same_branch(branch, passed.branch)
 
 
 def passes_of_change(ledger: Ledger, run: str, base: str, target: str, branch: str) -> list[Pass]:

@@ -223,7 +223,7 @@ def _as_old_as(finding: Finding, ledger: Ledger, passed: Pass) -> Finding:
 def _coverage(ledger: Ledger, passed: Pass) -> Coverage:
     """Return the last look of everyone who has looked in the same run or pass, and of all who owe an answer."""
     looks = dict(ledger.looks_of(passed.run) if passed.run else passed.coverage.by_reviewer)
-    looks |= ledger.owed(passed.branch)
+    looks |= ledger.owed(passed)
     for run, names in ledger.untaken.items():
         problem = f"what it found in run {run} is not taken in yet; if that was stopped: awf resume {run}"
         looks |= {name: Look(reviewer=name, status=ReportStatus.MISSING, problem=problem) for name in names}
