@@ -600,11 +600,11 @@ def test_a_run_of_any_workflow_gives_its_reviews_the_change(awf: Awf, project: P
 
 
 def test_a_long_diff_is_in_a_file_that_the_prompt_names(review: Reviewing, project: Path) -> None:
-    """The reviewer can read all of it without git."""
+    """It is in the reviewers' checkout, which a paused review keeps: a reviewer can read all of it without git."""
     (project / "long.txt").write_text("".join(f"line {number}\n" for number in range(5_000)))
-    review()
+    assert review(security="I have not looked.")[0] == 3
     prompt = review.prompt("correctness")
-    (file,) = project.glob(".awf/runs/*/*.diff")
+    (file,) = project.glob(".awf/checkouts/*/.awf/*.diff")
     assert os.fspath(file) in prompt
     assert "+line 4999\n" in file.read_text()
     assert "+    return x / 0" in prompt

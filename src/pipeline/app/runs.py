@@ -16,6 +16,7 @@ from pipeline.app.catalog import CatalogEntry
 from pipeline.app.check import CheckedWorkflow
 from pipeline.app.history import read_ledger, read_review
 from pipeline.app.overview import resume_options
+from pipeline.app.reading import checkout_of
 from pipeline.app.responders import cancel_on_request, check_answers
 from pipeline.app.store import load_state, process_label
 from pipeline.app.wiring import Runtime, build_services
@@ -293,6 +294,8 @@ async def _drive(driver: Driver, event: EventKind, runtime: Runtime, cancellatio
     services.plugins.emit(event, state, *state.cursor, goal=state.goal, workflow=state.workflow.name)
     with cancel_on_request(driver, runtime.mailbox, cancellations):
         await driver.drive()
+    if driver.state.status.final or driver.state.status is RunStatus.CANCELLED:
+        checkout_of(runtime.store, state.run_id, runtime.environ).remove()
     result = result_of(driver.state, services.journal)
     emit_end(services.plugins, driver.state, result)
     return result

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from pipeline.app.approval import unapproved_verdict
 from pipeline.app.history import read_review
-from pipeline.app.read_only import ReadOnlyGuard
+from pipeline.app.reading import Readers
 from pipeline.app.responders import FirstResponder, MailboxResponder
 from pipeline.app.settings import NOTHING_SET, Settings
 from pipeline.app.store import process_label
@@ -132,10 +132,10 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
     workspace = WorkspaceHandler(
         worktrees, lambda now: unapproved_verdict(now, journal, read_review(journal, now.run_id))
     )
-    guard = ReadOnlyGuard(environ, snapshots)
+    readers = Readers(runtime.store, environ, snapshots)
     handlers: dict[StageKind, Handler] = {
-        StageKind.LLM: guard.guarded(llm),
-        StageKind.TOOL: guard.guarded(tool),
+        StageKind.LLM: readers.reading(llm),
+        StageKind.TOOL: tool,
         StageKind.HUMAN: _human_handler(state, runtime, lambda now: plugins.first("objection", state=now)),
         StageKind.DECISION: PassThroughHandler(),
         StageKind.WORKSPACE_CREATE: workspace,
@@ -163,7 +163,7 @@ def build_services(state: State, journal: Journal, runtime: Runtime) -> Services
         retry,
         waits=runtime.wait_for_quota,
         functions=functions,
-        ask_agent=guard.guarded_questions(llm.ask),
+        ask_agent=readers.asking(llm.ask),
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline import files
+from pipeline.app.reading import PRIVATE
 from pipeline.engine.context import Key
 from pipeline.engine.ports import RUNS, Briefing, Job
 from pipeline.engine.state import State
@@ -81,8 +82,8 @@ def diff_endpoints(state: State, head: str, environ: Mapping[str, str], store: P
 class ReviewDiffs:
     """A plugin that gives a review the change: all of it, or what changed since that reviewer looked last.
 
-    What a summary has no room for is in a file of the run's store: most reviewers cannot run git. Trouble with git
-    costs a line of the summary, and stages that are not reviews cost nothing.
+    What a summary has no room for is in a file beside those that are reviewed: most reviewers cannot run git. Trouble
+    with git costs a line of the summary, and stages that are not reviews cost nothing.
     """
 
     def __init__(
@@ -105,18 +106,19 @@ class ReviewDiffs:
         stage, state, options = job.stage, job.state, review_options(job.state)
         moment = round_moment(state, state.progress.attempt(stage.id), "start")
         room = int(summary_budget(stage, state) * _DIFF_SHARE)
+        folder = job.place / PRIVATE if job.place else self._store.absolute() / RUNS / state.run_id
         since = self._since(job)
         if since:
-            return Briefing((self._changed_section(since, state, moment, room),))
-        return Briefing((self._change_section(options, state, moment, room),) if options.base else ())
+            return Briefing((self._changed_section(since, state, moment, room, folder),))
+        return Briefing((self._change_section(options, state, moment, room, folder),) if options.base else ())
 
-    def _change_section(self, options: ReviewOptions, state: State, moment: Hashable, room: int) -> str:
+    def _change_section(self, options: ReviewOptions, state: State, moment: Hashable, room: int, folder: Path) -> str:
         base = options.base
         if not is_tree(base):
             return unknown_section("no base is on record")
         try:
             root, new = state.directory, self._snapshots.tree(state.directory, moment=moment)
-            stat, patch, path = self._diff(root, state, base, new, room)
+            stat, patch, path = self._diff(root, state, base, new, room, folder)
             about = [f"Base commit: {base[:12]}{f' ({options.target})' if options.target else ''}."]
             if options.mode == "quick":
                 about.append("This is a quick review: report only P0 and P1, and leave out everything else.")
@@ -130,15 +132,15 @@ class ReviewDiffs:
             return unknown_section(error.message)
         return change_section([prompt_line(line, _MAX_ABOUT) for line in about], stat, patch, path, room)
 
-    def _changed_section(self, since: str, state: State, moment: Hashable, room: int) -> str:
+    def _changed_section(self, since: str, state: State, moment: Hashable, room: int, folder: Path) -> str:
         try:
             new = self._snapshots.tree(state.directory, moment=moment)
-            return changed_section(*self._diff(state.directory, state, since, new, room), room)
+            return changed_section(*self._diff(state.directory, state, since, new, room, folder), room)
         except GitRefusedError as error:
             return unknown_section(error.message)
 
-    def _diff(self, root: Path, state: State, old: str, new: str, room: int) -> tuple[str, str, str]:
-        """The statistics, the diff, and the file that holds the diff if it needs more than `room` characters."""
+    def _diff(self, root: Path, state: State, old: str, new: str, room: int, folder: Path) -> tuple[str, str, str]:
+        """The statistics, the diff, and the file in a folder that holds it if it needs more than `room` characters."""
         within = pathspecs(review_options(state).paths)
         stat = stat_of(root, self._environ, old, new, within)
         if not stat or changed_line_count(stat) > _MAX_FILE_LINES:
@@ -146,7 +148,7 @@ class ReviewDiffs:
         patch = patch_of(root, self._environ, old, new, within)
         if len(patch) <= room:
             return stat, patch, ""
-        file = self._store.absolute() / RUNS / state.run_id / f"{old[:12]}-{new[:12]}.diff"
+        file = folder / f"{old[:12]}-{new[:12]}.diff"
         file.parent.mkdir(parents=True, exist_ok=True)
         files.write_file(file, f"{patch}\n".encode(errors="replace"))
         return stat, patch, str(file)

@@ -396,6 +396,7 @@ class Job(NamedTuple):
     attach_prompt: Callable[[str], None]  # records the agent's prompt with the attempt
     elapsed: Callable[[], float] = lambda: 0.0  # seconds since the attempt started
     ask_agent: AskAgent = no_agent  # given this job and a question
+    place: Path | None = None  # where the stage works, if that is not where the run does
 
     @property
     def run_id(self) -> str:
@@ -419,8 +420,8 @@ class Job(NamedTuple):
 
     @property
     def directory(self) -> Path:
-        """Where the stage works: the worktree, or the directory the run was started in."""
-        return self.state.directory
+        """Where the stage works: its own place, the worktree, or the directory the run was started in."""
+        return self.place or self.state.directory
 
     @property
     def variables(self) -> dict[str, str]:

@@ -102,13 +102,14 @@ def run_git(
     *arguments: str,
     variables: Mapping[str, str] | None = None,  # added to git's environment
     accepted: Collection[int] = (0,),  # exit codes
+    seconds: float = _SECONDS,
 ) -> str:
     """What git prints; raises GitRefusedError with one line of explanation."""
     verb, git = arguments[0], git_in(directory, environ).with_variables(**variables or {})
     try:
-        done = git.run_sync(*arguments, timeout=_SECONDS, options=_PLAIN_NAMES)
+        done = git.run_sync(*arguments, timeout=seconds, options=_PLAIN_NAMES)
     except TimeoutError:
-        raise GitRefusedError(f"git {verb} took longer than {_SECONDS:.0f} seconds") from None
+        raise GitRefusedError(f"git {verb} took longer than {seconds:.0f} seconds") from None
     except OSError as error:
         raise GitRefusedError(f"git {verb} cannot be run: {error.strerror}") from None
     if done.returncode not in accepted:
@@ -165,16 +166,6 @@ class TreeSnapshots:
         """The checkout around a directory, as of the last `take`."""
         return self._checkouts[directory]
 
-    def restore(self, directory: Path, tree: str, changed: str, moment: Hashable = None) -> None:
-        """Bring the files from the tree `changed`, which they are at now, back to `tree`; no other file is touched.
-
-        What was taken at `moment` is forgotten.
-        """
-        self._taken.pop(moment, None)
-        checkout = self._checkouts[directory]
-        with self._filled_index(Path(checkout.root), checkout.index) as variables:
-            run_git(Path(checkout.root), self._environ, "read-tree", "-m", "-u", changed, tree, variables=variables)
-
     def _snapshot(self, directory: Path, moment: Hashable) -> Snapshot:
         checkout, tree = self._checkouts[directory], ""
         try:
@@ -229,19 +220,9 @@ class TreeSnapshots:
         run_git(top, self._environ, *add, variables=variables, accepted=(0, _SOME_FILES_UNREADABLE))
 
 
-def review_start(stage: str, visit: int, state: "State") -> Hashable:
-    """The moment at which an attempt at a review starts."""
-    return stage, visit, state.progress.attempt(stage), "start"
-
-
 def round_moment(state: "State", attempt: int, word: str) -> Hashable:
     """A moment of the visit at the cursor, which all branches of a parallel stage share."""
     return "round", *state.cursor, attempt, word
-
-
-def review_end(stage: str, visit: int, state: "State") -> Hashable:
-    """The moment at which it ends."""
-    return stage, visit, state.progress.attempt(stage), "end"
 
 
 def is_tree(name: object) -> bool:

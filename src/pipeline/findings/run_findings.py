@@ -39,7 +39,7 @@ from pipeline.findings.verdicts import Verdict, counts
 from pipeline.findings.views import FILE, Views
 from pipeline.findings.views.record_store import Trust
 from pipeline.handlers.markers import read_markers
-from pipeline.language.model import BaseStage, Lens, LlmStage, ToolStage, TriageStage, is_review
+from pipeline.language.model import BaseStage, Lens, LlmStage, ToolStage, TriageStage, is_review, reads_only
 
 HOLD_REASON = "a finding endangers the whole system: a person has to look before anything is fixed"
 _WORSE = (Status.SUCCESS, Status.PARTIAL_SUCCESS, Status.RETRY, Status.FAIL)  # from best to worst
@@ -238,7 +238,7 @@ class RunFindings:
         if not any(_is_worth_a_pass(one, ledger) for one in reported):
             return
         start = min((one.start for one in reported), key=lambda start: start.at)
-        passed = self._new_pass(ledger, [one.start for one in reported], start, state)
+        passed = self._new_pass(ledger, reported, start, state)
         found = [one.report for one in reported if one.report is not None]
         taken = take_in(found, ledger, passed, state.directory, self._environ, iso(at), reviewers_present(state))
         added.events += taken.events
@@ -246,13 +246,15 @@ class RunFindings:
         if passed.tree:
             keep_tree(state.directory, self._environ, passed.id, passed.tree)
 
-    def _new_pass(self, ledger: Ledger, starts: Sequence[Start], start: Start, state: State) -> Pass:
+    def _new_pass(self, ledger: Ledger, reported: Sequence[Heard], start: Start, state: State) -> Pass:
         options, cursor = named_options(state), state.cursor
         if not start.tree:  # nothing was noted for a tool that reports in words
             taken = self._snapshots.take(state.directory, round_moment(state, 0, "end"))
             start = replace(start, head=taken.head, branch=taken.branch, tree=taken.tree)
-        trees = {one.tree for one in starts if one.tree}
-        changed = len(trees) > 1 or (bool(start.tree) and self._have_files_changed(state, start.tree))
+        trees = {one.start.tree for one in reported if one.start.tree}
+        changed = len(trees) > 1
+        if start.tree and not all(reads_only(one.visited.stage) for one in reported):  # others work where people do
+            changed = changed or self._have_files_changed(state, start.tree)
         own = passes_of(ledger, state.run_id)
         number = own[-1].round if own else 1
         if own and any(one.stage == cursor.stage and one.visit != cursor.visit for one in own if one.round == number):

@@ -557,6 +557,11 @@ def agent_stages(workflow: Workflow) -> Iterator[LlmStage]:
             yield stage.validator
 
 
+def reads_only(stage: BaseStage) -> bool:
+    """Return whether a stage asks an agent that may not write. It works in a checkout of its own."""
+    return isinstance(stage, LlmStage) and stage.access is not Access.CODING
+
+
 def is_review(stage: BaseStage) -> bool:
     """Whether a stage's answer decides its outcome."""
     return isinstance(stage, LlmStage) and (stage.auto_status or is_structured_review(stage))

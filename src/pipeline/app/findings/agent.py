@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pipeline.app.read_only import ReadOnlyGuard, Watched
+from pipeline.app.reading import Readers, checkout_of
 from pipeline.app.store import process_label
 from pipeline.app.wiring import Runtime, SystemClock
 from pipeline.backends.environment import child_environment
@@ -33,7 +33,7 @@ class FindingsAgent:
     folder: Path
     runtime: Runtime
     choice: ModelChoice
-    guard: ReadOnlyGuard
+    readers: Readers
 
     async def ask(
         self, prompt: str, name: str, visit: int, access: Access = Access.READ_ONLY, passing: str = ""
@@ -59,12 +59,18 @@ class FindingsAgent:
         )
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "question.md").write_text(redact(prompt), encoding="utf-8", errors="replace")
-        # A person may edit the checkout meanwhile, so that nothing in it is put back.
-        who = Watched(self.root, self.folder.name, self.stage, visit, writes=access is Access.CODING, undoes=False)
-        with self.guard.watch(who) as reader:
+        place = None
+        if access is Access.CODING:
             result = await self.backend.run(request, lambda _event: None)
+        else:
+            name = f"{self.stage}-{self.folder.name}"
+            async with self.readers.place(name, self.root) as place:
+                cwd = place.directory if place else self.root
+                result = await self.backend.run(request._replace(cwd=cwd), lambda _event: None)
+            checkout_of(self.runtime.store, name, self.runtime.environ).remove()
         (folder / "answer.md").write_text(redact(result.text), encoding="utf-8", errors="replace")
-        outcome = reader.judge(judge_results(LlmStage(id=self.stage, access=access), [result], self.backend.name))
+        outcome = judge_results(LlmStage(id=self.stage, access=access), [result], self.backend.name)
+        outcome = place.judge(outcome) if place else outcome
         return outcome.model_copy(update={"response": redact(outcome.response), "reason": redact(outcome.reason)})
 
 
@@ -90,6 +96,6 @@ def open_agent(
     added = plugins.collect("agent_backends")
     backends = BackendSelector(options, processes, added, runtime.settings, runtime.environ, label)
     backend = backends.get(backends.default_name(choice.provider))
-    guard = ReadOnlyGuard(runtime.environ, TreeSnapshots(runtime.environ, runtime.store))
+    readers = Readers(runtime.store, runtime.environ, TreeSnapshots(runtime.environ, runtime.store))
     logs = runtime.store / folder / now.strftime("%Y%m%dT%H%M%S.%fZ")
-    return FindingsAgent(stage, backend, root, logs, runtime, choice, guard)
+    return FindingsAgent(stage, backend, root, logs, runtime, choice, readers)
