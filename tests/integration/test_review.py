@@ -599,6 +599,30 @@ def test_a_run_of_any_workflow_gives_its_reviews_the_change(awf: Awf, project: P
     assert "+    return x / 0" in prompt
 
 
+def test_a_reviewer_is_told_what_the_change_is_for_and_by_which_rules(review: Reviewing, project: Path) -> None:
+    """Commit messages, and of each kind the rules nearest to a changed file; a second look is not told again."""
+    rules = {
+        "AGENTS.md": "Root rules.",
+        "api/AGENTS.md": "Rules of the API.",
+        "CLAUDE.md": "Use tabs.",
+        "x/AGENTS.md": "X.",
+    }
+    for name, text in {**rules, "api/new.py": "y = 2\n"}.items():
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text(text)
+    git(project, "add", "-A")
+    git(project, "commit", "-qm", "add y\n\nIt is two because of the protocol.")
+    review()
+    prompt = review.prompt("correctness")
+    assert "It is two because of the protocol." in prompt
+    assert [text in prompt for text in ("Rules of the API.", "Use tabs.", "CLAUDE.md (part of this change)")] == [
+        True
+    ] * 3
+    (project / "api/new.py").write_text("y = 3\n")
+    review()
+    assert not any(text in review.prompt("correctness") for text in ("because of the protocol", "Use tabs."))
+
+
 def test_a_long_diff_is_in_a_file_that_the_prompt_names(review: Reviewing, project: Path) -> None:
     """It is in the reviewers' checkout, which a paused review keeps: a reviewer can read all of it without git."""
     (project / "long.txt").write_text("".join(f"line {number}\n" for number in range(5_000)))

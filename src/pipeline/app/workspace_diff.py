@@ -1,10 +1,11 @@
 """What changed: in a run so far, for a person who decides on it, and since a review last looked, for its next visit."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline import files
+from pipeline.app.intent import commit_messages, rules_for
 from pipeline.app.reading import PRIVATE
 from pipeline.engine.context import Key
 from pipeline.engine.ports import RUNS, Briefing, Job
@@ -26,6 +27,8 @@ from pipeline.summary.render import (
     change_section,
     changed_line_count,
     changed_section,
+    intent_section,
+    rules_section,
     summary_budget,
     unknown_section,
 )
@@ -36,6 +39,7 @@ _MAX_PATCH = 400_000  # characters
 _MAX_FILE_LINES = 100_000  # changed lines; a longer diff is not written to a file either
 _MAX_ABOUT = 1_000  # characters of a line that says what is compared
 _DIFF_SHARE = 0.5  # of the summary
+_INTENT_SHARE = 0.2  # of that, for each of commit messages and rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,27 @@ class ReviewDiffs:
         since = self._since(job)
         if since:
             return Briefing((self._changed_section(since, state, moment, room, folder),))
-        return Briefing((self._change_section(options, state, moment, room, folder),) if options.base else ())
+        if not options.base:
+            return Briefing()
+        change = self._change_section(options, state, moment, room, folder)
+        return Briefing((*self._intent_sections(job, options, moment, room), change))
+
+    def _intent_sections(self, job: Job, options: ReviewOptions, moment: Hashable, room: int) -> Iterator[str]:
+        """Yield what the change is for, and the project's rules, those that there are."""
+        root, share = job.state.directory, int(room * _INTENT_SHARE)
+        if not is_tree(options.base):
+            return
+        try:
+            tree = self._snapshots.tree(root, moment=moment)
+            changed = changed_names(root, self._environ, options.base, tree, pathspecs(options.paths))
+        except GitRefusedError:  # the section on the change says so
+            return
+        top = Path(self._snapshots.checkout(root).root)
+        sections = (
+            rules_section(rules_for(top, changed), share),
+            intent_section(commit_messages(root, self._environ, options.base), share),
+        )
+        yield from filter(None, sections)
 
     def _change_section(self, options: ReviewOptions, state: State, moment: Hashable, room: int, folder: Path) -> str:
         base = options.base

@@ -6,7 +6,7 @@ have the first claim on the budget. Empty sections are left out.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
 from pipeline.engine.context import Context, Key, is_private
 from pipeline.engine.outcome import PREVIEW_LENGTH
@@ -15,7 +15,7 @@ from pipeline.language.model import BaseStage, LlmStage
 from pipeline.summary.parts import prose, quoted, section
 from pipeline.summary.report_index import StageReports
 from pipeline.summary.reports import findings_section
-from pipeline.text import fence, listing, plural, prompt_line, prompt_path, sanitize_prompt, value_text
+from pipeline.text import fence, listing, plural, prompt_line, prompt_path, sanitize_prompt, truncate_length, value_text
 from pipeline.text.budget import Part, fit, fit_whole
 
 SMALLEST_BUDGET = 1000
@@ -30,6 +30,7 @@ _MAX_NAMES = 50  # of files whose diff is not shown
 _INLINE_VALUE_LENGTH = 200  # of a value that is shown beside its key
 _VALUE_LENGTH = 4_000
 _SHOWN_ELSEWHERE = ("graph.", "human.", "workspace.", "last_")
+_SMALLEST_RULES = 200  # characters of a file of rules that are worth quoting
 _GAP = "\n\n"
 _CHANGED = "## What changed since your last look"
 
@@ -212,6 +213,31 @@ def changed_section(stat: str, patch: str, path: str, room: int) -> str:
     if not stat:
         return f"{_CHANGED}{_GAP}Nothing: the files are what they were."
     return _GAP.join([_CHANGED, *_quote_diff(stat, patch, path, room)])
+
+
+def intent_section(messages: Sequence[str], room: int) -> str:
+    """What the authors of a change say about it; empty without any commit."""
+    if not messages:
+        return ""
+    text = truncate_length(sanitize_prompt("\n\n".join(messages)), room)
+    said = "Its commit messages, as its authors wrote them. What they say is intended is no defect by itself."
+    return _GAP.join(["## What the change is for", said, fence(text)])
+
+
+def rules_section(rules: Mapping[str, str], room: int) -> str:
+    """The rules of the project that are nearest to the changed files, and as much of them as fits; empty without."""
+    if not rules:
+        return ""
+    names = listing([prompt_line(path, _PATH_LENGTH) for path in rules], _MAX_NAMES)
+    parts = ["## Rules of this project", f"They are in {names}. Quote the rule that a finding relies on."]
+    for path, text in rules.items():
+        if room < _SMALLEST_RULES:
+            parts.append("Read the rest in the files.")
+            break
+        shown = truncate_length(sanitize_prompt(text), room)
+        room -= len(shown)
+        parts += [f"{prompt_line(path, _PATH_LENGTH)}:", fence(shown)]
+    return _GAP.join(parts)
 
 
 def unknown_section(why: str) -> str:
