@@ -305,6 +305,7 @@ ANSWERS = {
         f"The discount is taken off twice.\n{answer(defect(4, severity='P3'))}",
     ],
     "an item that says nothing": [
+        json.dumps({"findings": [defect(file="elsewhere.py", severity="P3")]}),
         json.dumps({"findings": [defect(confidence=0, severity="P3", title="Nothing to report")]}),
     ],
     "a finding elsewhere than in the list": [
@@ -337,6 +338,7 @@ ANSWERS = {
         answer(defect(4, severity="P2", confidence=20, system_breaking="yes")),
         answer(defect(5, severity=None, title="[P0] neg() has the wrong result")),
         answer(defect(6, severity="", impact="critical")),
+        answer(defect(8, severity="P3") | {"Severity": "P0"}),
         answer(must_fix=[{key: value for key, value in defect(7).items() if key != "severity"}]),
     ],
     "older than the change, on a line that the change adds": [
@@ -481,6 +483,43 @@ def test_a_first_answer_in_words_is_shown_to_its_reviewer_again(project: Project
     """An agent without a memory is asked to report what it said, and not only to use the format."""
     project.review(alice=["I reject this: add() subtracts.", answer()])
     assert project.shown("alice").count("I reject this: add() subtracts.") == 1
+
+
+@pytest.mark.parametrize("how", ["dismissed", "withdrawn"])
+def test_a_rejection_that_is_repeated_counts_again(project: Project, how: str) -> None:
+    """With the same words as one that a person dismissed, or that its reviewer took back: it is about other files."""
+    reject = answer(verdict="BLOCK", argument="the design is wrong")
+    project.review(alice=reject)
+    if how == "dismissed":
+        project.awf("findings", "triage", "1", "--as", "wont-fix", "--note", "only a prototype")
+    else:
+        project.review(alice=ruling(1, "withdrawn", reason="the design is as agreed"))
+    project.commit({"c.py": "import os\nos.system(input())\n"})
+    code, result = project.review(alice=reject)
+    assert (code, result["verdict"], project.greens()) == (1, "FAIL", [])
+
+
+def test_no_finding_stands_for_a_rejection(project: Project) -> None:
+    """A reviewer rejects the change and lists a critical finding, which is dismissed or fixed: the rejection stays."""
+    project.review(alice=answer(defect(), verdict="BLOCK", argument="balances can go negative"))
+    number = next(number for number, one in project.findings().items() if one["title"] == defect()["title"])
+    project.awf("findings", "triage", str(number), "--as", "false-positive", "--note", "the form checks it")
+    assert project.greens() == []
+    project.commit({"c.py": "c = 1\n"})
+    code, result = project.review()
+    assert (code, result["verdict"], project.greens()) == (1, "FAIL", [])
+
+
+def test_a_list_of_a_tool_is_about_one_branch(project: Project) -> None:
+    """A clean list on a branch without the file closes nothing on the branch that has it."""
+    place = {"physicalLocation": {"artifactLocation": {"uri": "app.py"}, "region": {"startLine": 6}}}
+    found = {"ruleId": "eval", "level": "error", "message": {"text": "Bad."}, "locations": [place]}
+    for branch, results in (("topic", [found]), ("main", [])):
+        git(project.folder, "checkout", "-q", branch)
+        runs = [{"tool": {"driver": {"name": "scan"}}, "results": results}]
+        (project.folder.parent / "scan.sarif").write_text(json.dumps({"version": "2.1.0", "runs": runs}))
+        project.awf("findings", "import", "../scan.sarif", "--complete")
+    assert [one["state"] for one in project.findings().values()] == ["open"]
 
 
 def test_an_answer_about_another_branch_settles_nothing_here(project: Project) -> None:

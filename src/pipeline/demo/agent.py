@@ -18,7 +18,7 @@ from typing import Any
 ANSWERS = Path(__file__).with_name("answers")
 PAUSE = 0.05  # seconds before each line, so that a person can follow
 FIX = "Fix all outstanding issues listed in the review findings"  # the line after the findings in a fix prompt
-NO_QUOTA = Path(".git/demo-quota")  # exists once a reviewer has run out of quota
+NO_QUOTA = Path("../../../.git/demo-quota")  # of the project around its checkout: a reviewer has run out of quota
 GIT = (
     *("git", "-c", "user.name=Demo Agent", "-c", "user.email=agent@localhost"),
     *("-c", "commit.gpgSign=false", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", "-c", "core.autocrlf=false"),

@@ -12,9 +12,11 @@ from pipeline.engine.outcome import Status
 from pipeline.engine.ports import Assessment
 from pipeline.findings import rulings
 from pipeline.findings.formats import doubts
+from pipeline.findings.formats.review import NOT_EXAMINED
+from pipeline.findings.gate import is_grave
 from pipeline.findings.ledger import Ledger
 from pipeline.findings.model import Finding, Report, ReportStatus
-from pipeline.findings.reports import BESIDE
+from pipeline.findings.reports import BESIDE, REJECTED
 from pipeline.handlers.markers import read_markers
 from pipeline.text import plural
 
@@ -84,9 +86,13 @@ def count_items(report: Report) -> str:
 
 
 def _names_no_file(report: Report, paths: Sequence[str] | None) -> str:
-    """Return that a review found nothing and names no file of the change that it examined; empty if it does."""
-    if report.status is not ReportStatus.EMPTY or not paths or not report.reviewed:
+    """Return that a review found nothing about the change and names no file of it as examined; empty if it does."""
+    about = {place.path for draft in report.drafts for place in draft.locations}
+    found = not about.isdisjoint(paths or ()) or any(map(is_grave, report.drafts))
+    if not paths or found or (report.drafts and report.reviewed) or not report.status.answered:
         return ""
+    if not report.reviewed:
+        return NOT_EXAMINED
     names = {name for path in paths for name in (path, path.rpartition("/")[2])}
     if any(_EVERYTHING.search(entry) or any(name in entry for name in names) for entry in report.reviewed):
         return ""
@@ -95,7 +101,8 @@ def _names_no_file(report: Report, paths: Sequence[str] | None) -> str:
 
 def _beside(report: Report) -> str:
     """Return a request to sort out what is said beside the findings; empty if nothing is."""
-    said = [doubts.quote(draft.impact) for draft in report.drafts if BESIDE in draft.notes]
+    beside = (draft.impact for draft in report.drafts if BESIDE in draft.notes)
+    said = [doubts.quote(text) for text in beside if not text.startswith(REJECTED)]
     if not said:
         return ""
     listed = "; ".join(said)

@@ -14,7 +14,7 @@ from pipeline.findings.formats import FORMATS, doubts
 from pipeline.findings.formats.answer import Answer
 from pipeline.findings.formats.items import TOOL_CONFIDENCE, headline, malformed_report, unreadable_draft
 from pipeline.findings.formats.review import read_answer
-from pipeline.findings.gate import LEAST, decide, is_grave
+from pipeline.findings.gate import LEAST, decide
 from pipeline.findings.keys import NOTHING_SAID, is_asked_for_findings, is_reporting
 from pipeline.findings.model import STAGE, AutofixClass, Draft, Owner, Report, ReportStatus, Severity
 from pipeline.findings.rulings import STANDING
@@ -24,6 +24,7 @@ from pipeline.language.model import BaseStage, Lens, LlmStage, ToolStage
 MAX_REPORT = 256 * 1024 * 1024  # bytes
 PLAIN = "status"  # the format of the report of a stage that gives only a status
 REPORT = "report"  # the file beside a command's output that it may write what it found to
+REJECTED = "The change is rejected"
 BESIDE = "it was said beside the findings, not reported as one"
 _NEAR = 3  # lines between two places that one reviewer means by the same title
 _RESULTS = (None, FailureClass.EXIT_NONZERO, FailureClass.CONFLICT)  # failures that are an answer
@@ -94,7 +95,7 @@ def with_beside(report: Report) -> Report:
     """Return the report with an uncertain finding for all that it says beside its findings and that may be one.
 
     That is a risk or a gap that names a defect of the worst severity, the words and keys beside a list that would let
-    the change pass, and a verdict that rejects the change without a finding that fails it.
+    the change pass, and a verdict that rejects the change.
     """
     risks = [text for text in (*report.residual_risks, *report.testing_gaps) if doubts.named_blocker(text)]
     items = [
@@ -112,10 +113,8 @@ def with_beside(report: Report) -> Report:
 
 
 def _rejection(report: Report) -> tuple[str, ...]:
-    """Return that a reviewer rejects the whole change, and why, unless one of its findings alone fails the change."""
-    if report.verdict != "BLOCK" or any(one.severity is Severity.CRITICAL and is_grave(one) for one in report.drafts):
-        return ()
-    return (f"The change is rejected: {report.argument or 'no reason given'}",)
+    """Return that a reviewer rejects the whole change, and why. It is a finding, whatever else it lists."""
+    return (f"{REJECTED}: {report.argument or 'no reason given'}",) if report.verdict == "BLOCK" else ()
 
 
 def _uncertain(text: str, input_id: str, reviewer: str) -> Draft:

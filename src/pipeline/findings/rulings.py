@@ -13,7 +13,7 @@ from typing import Any
 from pipeline.findings.events import FindingChanged, Pass
 from pipeline.findings.fingerprints import OURS, evidence_digest
 from pipeline.findings.gate import gate
-from pipeline.findings.ledger import Ledger
+from pipeline.findings.ledger import Ledger, is_same_branch
 from pipeline.findings.model import (
     Actor,
     Change,
@@ -21,6 +21,7 @@ from pipeline.findings.model import (
     FindingId,
     FindingState,
     Owner,
+    PassId,
     Report,
     Said,
     Severity,
@@ -298,6 +299,8 @@ def _no_longer_listed(hearing: Hearing, refuted: Collection[FindingId]) -> Itera
         for finding in hearing.ledger.findings.values():
             if finding.reviewer != report.reviewer or not finding.state.is_open or finding.id in refuted:
                 continue
+            if not _is_on_branch(finding, hearing):
+                continue
             if report.checked is None and report.covered is None and finding.id in hearing.untouched:
                 continue  # it is still there: the tool listed something else, such as another directory
             if (finding.tool or finding.failing_stage) and _is_on_list(finding, report):
@@ -313,6 +316,12 @@ def _no_longer_listed(hearing: Hearing, refuted: Collection[FindingId]) -> Itera
                     run=hearing.passed.run,
                     state=FindingState.VERIFIED_FIXED,
                 )
+
+
+def _is_on_branch(finding: Finding, hearing: Hearing) -> bool:
+    """Return whether a finding was last seen on the branch that is looked at: a list is about no other one."""
+    placed = hearing.ledger.passes.get(PassId(finding.placed_in))
+    return placed is None or is_same_branch(placed.branch, hearing.passed.branch)
 
 
 def _is_on_list(finding: Finding, report: Report) -> bool:

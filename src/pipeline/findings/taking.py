@@ -48,7 +48,7 @@ from pipeline.findings.model import (
     What,
 )
 from pipeline.findings.normalize import replace_surrogates, title_key
-from pipeline.findings.reports import PLAIN, with_drafts
+from pipeline.findings.reports import BESIDE, PLAIN, with_drafts
 from pipeline.findings.rulings import Hearing
 
 _UNKNOWN = "it rules on a number that no finding has"
@@ -190,7 +190,9 @@ def _recognise(
 
     A finding that its reviewer ruled on in the same answer, or that was dismissed, is recognised only by its name.
     What merely looks like it is another defect until somebody says otherwise: on one line "the name goes into the
-    query" and "the password goes into the query" have most of their words, their place and their code in common.
+    query" and "the password goes into the query" have most of their words, their place and their code in common. What
+    was said without a place, such as a rejection of the change, is another one once it is closed: it was about other
+    files.
     """
     ruled = {(report.reviewer, said.number) for report in reports for said in report.rulings}
     own: dict[int, Match] = {}
@@ -202,6 +204,8 @@ def _recognise(
         known = [finding for finding in ledger.findings.values() if finding.reviewer == reviewer]
         for one in match(known, [drafts[index] for index in mine], maps):
             finding, draft = ledger.findings[one.known], drafts[mine[one.draft]]
+            if BESIDE in draft.notes and not finding.state.is_open:
+                continue
             settled = finding.state.dismissed or (reviewer, finding.number) in ruled
             named = one.strength is Strength.EXACT or title_key(finding.title) == title_key(draft.title)
             own[mine[one.draft]] = one if named or not settled else replace(one, strength=Strength.DOUBTFUL)

@@ -170,7 +170,7 @@ def _severity(item: Mapping[str, Any], notes: list[str]) -> tuple[Severity, str]
 def _is_said_to_block(item: Mapping[str, Any]) -> bool:
     """Return whether an item says that it must be fixed, by a flag or at the beginning of its title."""
     flags = (item.get(name) is True for name in ("blocking", "must_fix", "blocker", "block_merge"))
-    rated = [severity_of_text(word_of(item.get(name))) for name in _SEVERITIES]
+    rated = [severity_of_text(word_of(value)) for name, value in item.items() if name.strip().lower() in _SEVERITIES]
     rated.append(severity_of_word(word_of(item.get("impact"))))
     grave = any(severity is not None and severity.rank <= Severity.HIGH.rank for severity in rated)
     return any(flags) or grave or word_of(item.get("gate")) == "must" or bool(_BLOCKS.match(first_text(item, TITLES)))

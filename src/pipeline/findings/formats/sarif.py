@@ -222,6 +222,7 @@ class _Run(items.CamelModel):
 class _Log(items.CamelModel):
     version: Literal["2.1.0"]
     runs: list[_Run] = Field(min_length=1)
+    inline_external_properties: items.Many[Any] = ()
 
 
 _invocations = TypeAdapter(items.Many[_Invocation])
@@ -350,6 +351,8 @@ class _RunReader:
 def read(data: bytes, *, reviewer: str = "", root: str = "") -> Report:
     """Return the results of a SARIF file; raise ValueError."""
     log = _Log.model_validate(strict_json.loads(data))
+    if log.inline_external_properties:
+        raise items.UnreadableFile("it keeps parts of its runs in `inlineExternalProperties`; put them into the runs")
     runs = [_RunReader(run, root) for run in log.runs]
     report = items.collect_items(
         reviewer or "+".join(dict.fromkeys(run.reviewer for run in runs)),
