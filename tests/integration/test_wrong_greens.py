@@ -51,6 +51,20 @@ WORKFLOW = """workflow "Review" {{
   loop "rounds" {{ stages "reviews" "gate" "fix"; max_rounds 3; on "stalled" to="exit"; on "exhausted" to="exit"; }}
 }}
 """
+MERGING = """workflow "W" {
+  version 2
+  start "tree"
+  stage "tree" kind="workspace.create"
+  stage "code" kind="tool" command="echo 'half = 1 / 0' >> app.py"
+  stage "alice" kind="llm" findings="review" access="read-only" prompt="Review."
+  stage "merge" kind="workspace.merge"
+  stage "end" kind="exit"
+  transition from="tree" to="code"
+  transition from="code" to="alice"
+  transition from="alice" to="merge" on="always"
+  transition from="merge" to="end"
+}
+"""
 FUNCTIONS = (
     *("add", "sub", "mul", "div", "mod", "neg", "inv", "cat", "cut"),
     *("top", "low", "mid", "sum", "avg", "abs", "pow", "log", "exp"),
@@ -483,6 +497,31 @@ def test_a_first_answer_in_words_is_shown_to_its_reviewer_again(project: Project
     """An agent without a memory is asked to report what it said, and not only to use the format."""
     project.review(alice=["I reject this: add() subtracts.", answer()])
     assert project.shown("alice").count("I reject this: add() subtracts.") == 1
+
+
+def test_a_rejection_that_is_withdrawn_on_another_branch_holds_here(project: Project) -> None:
+    """There it is about other files: its reviewer has to say so of this branch as well."""
+    project.review(alice=answer(verdict="BLOCK", argument="the design is wrong"))
+    git(project.folder, "checkout", "-q", "-b", "other", "main")
+    project.commit({"z.py": "z = 1\n"})
+    said = answer(reviewed=["z.py: all"], rulings=[{"number": 1, "ruling": "withdrawn", "reason": "z.py is fine"}])
+    project.review(alice=said, bob=answer(reviewed=["z.py: all"]))
+    git(project.folder, "checkout", "-q", "topic")
+    code, result = project.review()
+    assert (code != 0, result["verdict"], project.greens()) == (True, "FAIL", [])
+    assert project.review(alice=ruling(1, "withdrawn", reason="the design is as agreed"))[0] == 0
+
+
+def test_a_run_in_its_own_worktree_does_not_close_what_another_one_found(project: Project) -> None:
+    """The second run never had the code; the first one may not merge it because of that."""
+    text = MERGING.replace('  start "tree"', '  start "tree"\n  input "name"').replace("half", "$input.name")
+    (project.folder / "w.awf.kdl").write_text(text)
+    found = answer(defect(file="app.py", line=3, evidence=["app.py:3 -- one = 1 / 0"]))
+    one = project.ask("run", "w.awf.kdl", "--run-id", "one", "--input", "name=one", replies={"alice": found})
+    assert one[0] == 3
+    project.ask("run", "w.awf.kdl", "--run-id", "two", "--input", "name=two", replies={"alice": ruling(1, "fixed")})
+    project.ask("resume", "one", replies={})
+    assert "one = 1 / 0" not in git(project.folder, "show", "HEAD:app.py")
 
 
 @pytest.mark.parametrize("how", ["dismissed", "withdrawn"])
@@ -1038,22 +1077,6 @@ def test_to_accept_a_fix_is_not_to_approve_the_change(project: Project) -> None:
     replies = {"alice": answer(defect()), "fix": "I could not do it."}
     code, result = project.ask("run", "w.awf.kdl", "--answers", "../answers.json", replies=replies)
     assert (code, result["status"], "FAIL" in result["objection"]) == (1, "success", True)
-
-
-MERGING = """workflow "W" {
-  version 2
-  start "tree"
-  stage "tree" kind="workspace.create"
-  stage "code" kind="tool" command="echo 'half = 1 / 0' >> app.py"
-  stage "alice" kind="llm" findings="review" access="read-only" prompt="Review."
-  stage "merge" kind="workspace.merge"
-  stage "end" kind="exit"
-  transition from="tree" to="code"
-  transition from="code" to="alice"
-  transition from="alice" to="merge" on="always"
-  transition from="merge" to="end"
-}
-"""
 
 
 def test_nothing_is_merged_while_the_change_fails(project: Project) -> None:

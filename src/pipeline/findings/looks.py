@@ -22,7 +22,7 @@ from pipeline.findings.git import (
     read_checkout,
     unshown_names,
 )
-from pipeline.findings.ledger import Ledger, findings_about, is_same_branch, passes_of_change
+from pipeline.findings.ledger import Ledger, findings_about, is_closed_elsewhere, is_same_branch, passes_of_change
 from pipeline.findings.model import Finding, FindingId, FindingState, PassId
 from pipeline.findings.review_options import ReviewOptions
 
@@ -111,6 +111,13 @@ def to_rule_on(
         if finding.reviewer == reviewer or absent:
             found.append(finding)
     return found
+
+
+def closed_elsewhere(ledger: Ledger, target: Target) -> list[Finding]:
+    """Return the findings about a target that were closed by their reviewers on another branch only."""
+    passes = passes_of_change(ledger, target.run, target.base, target.name, target.branch)
+    about = findings_about(ledger, target.paths, passes)
+    return [one for one in about if is_closed_elsewhere(one, ledger, target.branch)]
 
 
 def may_be_back(ledger: Ledger, target: Target, tree: str, root: Path, environ: Mapping[str, str]) -> list[Finding]:

@@ -20,6 +20,7 @@ from pipeline.findings.ledger import LedgerStore, hidden_items, open_lines, open
 from pipeline.findings.looks import (
     Start,
     Target,
+    closed_elsewhere,
     is_mostly_new,
     last_tree,
     may_be_back,
@@ -97,6 +98,7 @@ class Prompts:
         ledger, target = self._ledgers.ledger(), self.target(state, tree)
         reviewer, present = reviewer_of(stage), reviewers_present(state)
         back = may_be_back(ledger, target, tree, state.directory, self._environ)
+        back += [one for one in closed_elsewhere(ledger, target) if one not in back]
         own = [one for one in back if one.reviewer == reviewer or one.reviewer not in present]
         return [*to_rule_on(ledger, target, reviewer, present, every=review_options(state).open), *own]
 

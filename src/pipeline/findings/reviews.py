@@ -11,7 +11,7 @@ from hashlib import sha256
 
 from pipeline.findings.events import Coverage, Look, Pass
 from pipeline.findings.gate import importance
-from pipeline.findings.ledger import Ledger, findings_about, hidden_items, passes_about, passes_of
+from pipeline.findings.ledger import Ledger, findings_about, hidden_items, is_closed_elsewhere, passes_about, passes_of
 from pipeline.findings.lines import Line
 from pipeline.findings.model import Finding, FindingState, PassId, ReportStatus, Severity
 from pipeline.findings.verdicts import (
@@ -204,7 +204,8 @@ def review(ledger: Ledger, passed: Pass | None = None) -> Review:
     passed = passed or ledger.last
     if passed is None:
         return Review(ledger, None, tuple(ledger.findings.values()), Coverage(looks=tuple(ledger.owed().values())))
-    return Review(ledger, passed, _findings_about(ledger, passed), _coverage(ledger, passed))
+    about = _findings_about(ledger, passed)
+    return Review(ledger, passed, about, _coverage(ledger, passed, about))
 
 
 def _findings_about(ledger: Ledger, passed: Pass) -> tuple[Finding, ...]:
@@ -220,13 +221,20 @@ def _as_old_as(finding: Finding, ledger: Ledger, passed: Pass) -> Finding:
     return replace(finding, pre_existing=False) if judged and judged.base != passed.base else finding
 
 
-def _coverage(ledger: Ledger, passed: Pass) -> Coverage:
-    """Return the last look of everyone who has looked in the same run or pass, and of all who owe an answer."""
+def _coverage(ledger: Ledger, passed: Pass, about: Sequence[Finding]) -> Coverage:
+    """Return the last look of everyone who has looked in the same run or pass, and of all who owe an answer.
+
+    Whoever closed a finding on another branch owes an answer on this one.
+    """
     looks = dict(ledger.looks_of(passed.run) if passed.run else passed.coverage.by_reviewer)
     looks |= ledger.owed(passed)
     for run, names in ledger.untaken.items():
         problem = f"what it found in run {run} is not taken in yet; if that was stopped: awf resume {run}"
         looks |= {name: Look(reviewer=name, status=ReportStatus.MISSING, problem=problem) for name in names}
+    for finding in about:
+        if is_closed_elsewhere(finding, ledger, passed.branch):
+            problem = f"it called #{finding.number} closed on another branch, and has not ruled on it on this one"
+            looks[finding.reviewer] = Look(reviewer=finding.reviewer, status=ReportStatus.MISSING, problem=problem)
     return replace(passed.coverage, looks=tuple(looks.values()))
 
 

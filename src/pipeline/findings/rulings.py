@@ -242,7 +242,8 @@ def _standing(finding: Finding, said: Said, common: dict[str, Any], *, own: bool
     """The defect is still there: a claim is refuted, and its reviewer may rate it anew."""
     fields: dict[str, Any] = {"pass_id": common["pass_id"]}
     state = finding.state
-    if state in (FindingState.FIX_CLAIMED, FindingState.VERIFIED_FIXED):
+    taken_back = finding.suppression is not None and finding.suppression.by == finding.reviewer
+    if state in (FindingState.FIX_CLAIMED, FindingState.VERIFIED_FIXED) or taken_back:
         state = FindingState.REOPENED
     severity = _new_severity(finding, said)
     milder = severity is not None and severity.rank > finding.severity.rank
@@ -277,8 +278,10 @@ def _needs_a_person(finding: Finding) -> bool:
 def _withdrawn(finding: Finding, said: Said, common: dict[str, Any], *, refuted: bool) -> FindingChanged | None:
     """Its reviewer calls it a mistake of its own. That needs a reason, and for a P0 a person looks."""
     reason = said.why or next((claim.note for claim in reversed(finding.claims) if claim.word == "wrong"), "")
-    if not any(map(str.isalpha, reason)) or not finding.state.is_open:
+    if not any(map(str.isalpha, reason)):
         return None
+    if not finding.state.is_open:  # it was closed on another branch, and is on this one
+        return changed(finding, **common)
     if refuted:
         return changed(finding, **common)
     if _needs_a_person(finding):
