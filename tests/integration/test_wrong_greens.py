@@ -524,6 +524,30 @@ def test_a_run_in_its_own_worktree_does_not_close_what_another_one_found(project
     assert "one = 1 / 0" not in git(project.folder, "show", "HEAD:app.py")
 
 
+def test_a_fixer_outside_of_a_run_decides_nothing(project: Project) -> None:
+    """The agent of `awf findings fix` calls `awf` itself to tick off what it was given."""
+    project.review(alice=answer(defect()))
+    tick = f"{COMMAND} findings triage 1 --as false-positive --note done >/dev/null 2>&1"
+    fixer = project.folder.parent / "fixer.sh"
+    fixer.write_text(f"#!/bin/sh\ncat >/dev/null\n{tick}\necho '[FINDING 1: not fixed]'\n")
+    fixer.chmod(0o755)
+    project.awf("findings", "fix", "1", "--agent-command", str(fixer))
+    assert (project.findings()[1]["state"], project.greens()) == ("open", [])
+
+
+def test_what_is_uncertain_is_so_in_a_clone(project: Project, tmp_path: Path) -> None:
+    """A rejection is in the committed records, and nobody in the clone has ruled on it."""
+    (project.folder / ".wystack").mkdir()
+    project.review(alice=answer(verdict="BLOCK", argument="the design is wrong"))
+    git(project.folder, "add", "-A", ".wystack")
+    git(project.folder, "commit", "-qm", "records")
+    git(tmp_path, "clone", "-q", str(project.folder), "clone")
+    clone = tmp_path / "clone"
+    project.awf("verdict", cwd=clone)
+    listed = project.awf("findings", "list", cwd=clone)[1]
+    assert ([row["state"] for row in listed], project.greens(clone)) == (["uncertain"], [])
+
+
 @pytest.mark.parametrize("how", ["dismissed", "withdrawn"])
 def test_a_rejection_that_is_repeated_counts_again(project: Project, how: str) -> None:
     """With the same words as one that a person dismissed, or that its reviewer took back: it is about other files."""

@@ -24,6 +24,7 @@ from pipeline.engine.records import AnyRecord
 from pipeline.engine.state import State, Workspace
 from pipeline.language.model import Access, BaseStage, LlmStage
 
+STAGE_VARIABLE = "AWF_STAGE"  # set for whatever an agent or a tool runs: an `awf` in it has no rights of a person
 RUNS = "runs"  # the directory of the store with a directory for each run
 OUTPUT_BYTES = 64 * 1024 * 1024
 
@@ -426,7 +427,7 @@ class Job(NamedTuple):
     @property
     def variables(self) -> dict[str, str]:
         """The environment variables that tell a program which run and stage it belongs to."""
-        return {"AWF_RUN_ID": self.run_id, "AWF_STAGE": self.stage.id, "AWF_VISIT": str(self.visit)}
+        return {"AWF_RUN_ID": self.run_id, STAGE_VARIABLE: self.stage.id, "AWF_VISIT": str(self.visit)}
 
     def relative_path(self, path: Path) -> str:
         """Return a path as records name it: relative to the store."""

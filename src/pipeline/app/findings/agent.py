@@ -13,7 +13,7 @@ from pipeline.backends.environment import child_environment
 from pipeline.backends.process import LocalProcesses
 from pipeline.backends.select import BackendSelector
 from pipeline.engine.outcome import Outcome
-from pipeline.engine.ports import AgentRequest, Backend, RequestLimits
+from pipeline.engine.ports import STAGE_VARIABLE, AgentRequest, Backend, RequestLimits
 from pipeline.findings.git import TreeSnapshots
 from pipeline.handlers.llm import judge_results
 from pipeline.language.model import Access, LlmStage, ModelChoice
@@ -55,7 +55,7 @@ class FindingsAgent:
             reasoning_effort=choice.reasoning_effort,
             access=access,
             limits=RequestLimits(timeout=limits.timeout or _SECONDS, idle=limits.idle or _IDLE_SECONDS),
-            env=child_environment(self.runtime.environ, extra_names=names),
+            env={**child_environment(self.runtime.environ, extra_names=names), STAGE_VARIABLE: self.stage},
         )
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "question.md").write_text(redact(prompt), encoding="utf-8", errors="replace")

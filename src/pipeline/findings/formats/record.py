@@ -305,7 +305,8 @@ def _say(finding: Finding, given: Sequence[Mapping[str, Any]], by: str) -> tuple
 def import_record(given: Mapping[str, Any], at: str) -> Finding | str:
     """Return the finding of a record that the ledger does not know, as after a clone; or why it cannot be used.
 
-    It is open whatever the record says, because it was not reviewed here; what the record says is in its history.
+    It is open or uncertain whatever the record says, because it was not reviewed here; what the record says is in its
+    history.
     """
     try:
         record: Any = _finding_record().model_validate(given)
@@ -315,17 +316,19 @@ def import_record(given: Mapping[str, Any], at: str) -> Finding | str:
         return "`reasoning` only repeats the title"
     said = {"created_at": at, "updated_at": at} | parse(FINDING_RECORD, record)
     places = (Location(path=ref.path, start=ref.start, end=ref.end, symbol=ref.symbol) for ref in said["evidence"])
+    state = FindingState.UNCERTAIN if record.status == "uncertain" else FindingState.OPEN
     return Finding(
         **said,
+        state=state,
         locations=tuple(dict.fromkeys(places)),
-        history=tuple(_import_history(record, said["reviewer"], said["created_at"], at)),
+        history=tuple(_import_history(record, state, said["reviewer"], said["created_at"], at)),
         ext=filled(**{FORMAT: dict(record.model_extra)}),
     )
 
 
-def _import_history(record: Any, reviewer: str, created_at: str, at: str) -> Iterator[Change]:
+def _import_history(record: Any, state: FindingState, reviewer: str, created_at: str, at: str) -> Iterator[Change]:
     """Yield that a finding was raised, and what its record says of it, which decides nothing."""
-    yield Change(at=created_at, what=What.RAISED, who=reviewer, by=Actor.ORCHESTRATOR, state=FindingState.OPEN)
+    yield Change(at=created_at, what=What.RAISED, who=reviewer, by=Actor.ORCHESTRATOR, state=state)
     for entry in record.triage_history[-_MAX_ENTRIES:]:
         said = (entry.x_by or entry.by)[:_MAX_NOTE]
         note = f"{entry.status}: {entry.note}"[:_MAX_NOTE]

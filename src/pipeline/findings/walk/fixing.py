@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pipeline.backends.program import run_program
+from pipeline.engine.ports import STAGE_VARIABLE
 from pipeline.findings.events import FindingChanged
 from pipeline.findings.explanation import said_text
 from pipeline.findings.fix_prompt import findings_section
@@ -30,7 +31,7 @@ def run_fixer(command: Sequence[str], root: Path, environ: Mapping[str, str], li
     try:
         done = run_program(
             command,
-            env=environ,
+            env={**environ, STAGE_VARIABLE: "fixer"},
             cwd=root,
             stdin=fixer_prompt(lines).encode(errors="replace"),
             timeout=_SECONDS,
