@@ -316,7 +316,8 @@ def import_record(given: Mapping[str, Any], at: str) -> Finding | str:
         return "`reasoning` only repeats the title"
     said = {"created_at": at, "updated_at": at} | parse(FINDING_RECORD, record)
     places = (Location(path=ref.path, start=ref.start, end=ref.end, symbol=ref.symbol) for ref in said["evidence"])
-    state = FindingState.UNCERTAIN if record.status == "uncertain" else FindingState.OPEN
+    unsure = record.status == "uncertain" and not record.x_state  # that of a claimed fix
+    state = FindingState.UNCERTAIN if unsure else FindingState.OPEN
     return Finding(
         **said,
         state=state,
