@@ -548,6 +548,15 @@ def test_what_is_uncertain_is_so_in_a_clone(project: Project, tmp_path: Path) ->
     assert ([row["state"] for row in listed], project.greens(clone)) == (["uncertain"], [])
 
 
+def test_a_dismissal_of_a_minor_finding_covers_no_critical_one(project: Project) -> None:
+    """Its reviewer rules by its number that it is critical."""
+    project.review(alice=answer(defect(severity="P3")))
+    project.awf("findings", "triage", "1", "--as", "wont-fix", "--note", "minor")
+    project.commit({"c.py": "c = 1\n"})
+    project.review(alice=ruling(1, "not fixed", severity="P0"))
+    assert (project.findings()[1]["state"], project.greens()) == ("reopened", [])
+
+
 @pytest.mark.parametrize("how", ["dismissed", "withdrawn"])
 def test_a_rejection_that_is_repeated_counts_again(project: Project, how: str) -> None:
     """With the same words as one that a person dismissed, or that its reviewer took back: it is about other files."""
@@ -935,7 +944,9 @@ def test_what_was_found_before_ctrl_c_is_not_lost(project: Project) -> None:
         child.send_signal(signal.SIGINT)
         assert child.wait(60) == 130
     assert (project.refusal("review", "--backend", "scripted"), project.greens()) == (2, [])
-    assert project.awf("cancel")[1]["dropped"] == ["alice"]
+    assert project.refusal("cancel") == 2
+    stopped = project.awf("runs")[1][0]["run_id"]
+    assert project.awf("cancel", stopped)[1]["dropped"] == ["alice"]
     code, result = project.review()
     assert (code, result["verdict"]) == (0, "PASS")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pipeline.app.run_names import find_run, split_run
+from pipeline.app.run_names import NEWEST, find_run, split_run
 from pipeline.app.runs import ResumeRequest
 from pipeline.app.store import NotWaiting, PendingQuestion, load_state
 from pipeline.cli.location import user_name
@@ -17,6 +17,7 @@ from pipeline.cli.run import WatchOptions, resume_run
 from pipeline.cli.store_options import StoreLocation, store_location_options
 from pipeline.cli.terminal import Style
 from pipeline.cli.terminal_responder import show_question
+from pipeline.errors import AwfError
 from pipeline.findings.untaken import answered
 from pipeline.language.model import HumanStage
 from pipeline.text import sanitize
@@ -113,19 +114,23 @@ def _as_object(pending: PendingQuestion) -> dict[str, Any]:
 
 
 @click.command("cancel")
-@click.argument("run", default="latest")
+@click.argument("run", required=False)
 @click.option("--reason", default="", help="Why; recorded with the run.")
 @store_location_options
 @as_json_option
-def cancel_command(run: str, reason: str, where: StoreLocation, *, as_json: bool) -> None:
-    """Cancel RUN, or the newest run.
+def cancel_command(run: str | None, reason: str, where: StoreLocation, *, as_json: bool) -> None:
+    """Cancel RUN, or the newest run if that loses nothing.
 
     Its process stops at once, whatever it is doing. A run without a process is recorded as cancelled. `awf resume`
     continues it and repeats the interrupted stage. What its reviewers found in an unfinished round is dropped until
     then.
     """
     with where.open() as store:
-        run_id = find_run(run, store.journal.runs())
+        run_id = find_run(run or NEWEST[0], store.journal.runs())
+        lost = () if run or store.is_driven(run_id) else answered(load_state(store.journal, run_id))
+        if lost:
+            drops = f"cancelling run {run_id} drops what {', '.join(lost)} found"
+            raise AwfError(drops, help=f"continue it with awf resume, or name it: awf cancel {run_id}{where.end}")
         recorded = store.cancel(run_id, by=user_name(), reason=reason, wait=True)
         dropped = answered(load_state(store.journal, run_id))
     if as_json:

@@ -252,6 +252,8 @@ def _standing(finding: Finding, said: Said, common: dict[str, Any], *, own: bool
     if milder and _needs_a_person(finding):
         common["note"] = f"{said.why or 'no reason given'}; a critical finding is lowered only by a person"
         return changed(finding, fields=fields | {"owner": Owner.HUMAN}, state=FindingState.UNCERTAIN, **common)
+    if severity and not milder and state.dismissed:
+        state = FindingState.REOPENED  # what was dismissed was less than this
     if severity:
         rated = replace(finding, severity=severity)
         fields |= {"severity": severity, "gate": gate(rated)}
