@@ -164,6 +164,8 @@ class TreeSnapshots:
 
     def checkout(self, directory: Path) -> CheckoutInfo:
         """The checkout around a directory, as of the last `take`."""
+        if directory not in self._checkouts:
+            self._checkouts[directory] = read_checkout(directory, self._environ)
         return self._checkouts[directory]
 
     def _snapshot(self, directory: Path, moment: Hashable) -> Snapshot:

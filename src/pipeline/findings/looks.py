@@ -19,7 +19,6 @@ from pipeline.findings.git import (
     is_tree,
     object_names,
     pathspecs,
-    read_checkout,
     unshown_names,
 )
 from pipeline.findings.ledger import Ledger, findings_about, is_closed_elsewhere, is_same_branch, passes_of_change
@@ -57,7 +56,9 @@ class Target:
         return [finding for finding in findings_about(ledger, self.paths, passes) if finding.state.is_open]
 
 
-def target_of(options: ReviewOptions, run: str, tree: str, root: Path, environ: Mapping[str, str]) -> Target:
+def target_of(
+    options: ReviewOptions, run: str, tree: str, root: Path, environ: Mapping[str, str], branch: str = ""
+) -> Target:
     """Return what is reviewed, with the files of the change as far as git knows them."""
     paths: tuple[str, ...] | None = None
     unshown: tuple[str, ...] = ()
@@ -70,7 +71,6 @@ def target_of(options: ReviewOptions, run: str, tree: str, root: Path, environ: 
             paths = None
     if paths is not None and len(paths) > MAX_PATHS:
         paths = None
-    branch = read_checkout(root, environ).branch
     return Target(run, options.base, options.target, options.mode, options.scope, paths, unshown, branch)
 
 

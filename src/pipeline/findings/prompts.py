@@ -74,7 +74,8 @@ class Prompts:
         options = named_options(state)
         key = options.base, tree
         if key not in self._targets:
-            target = target_of(options, state.run_id, tree, state.directory, self._environ)
+            branch = self._snapshots.checkout(state.directory).branch if tree else ""
+            target = target_of(options, state.run_id, tree, state.directory, self._environ, branch)
             if target.paths is not None:
                 former = former_names(self._ledgers.ledger(), target.paths, state.directory, self._environ)
                 target = replace(target, paths=(*target.paths, *former))
