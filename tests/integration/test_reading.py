@@ -197,6 +197,14 @@ def test_it_is_kept_while_a_run_is_paused(awf: Awf, tmp_path: Path, git: Git) ->
     assert "awf" not in git("worktree", "list", "--porcelain").replace(".awf", "")
 
 
+@pytest.mark.usefixtures("git")
+def test_it_is_removed_with_a_run_that_is_cancelled(awf: Awf, tmp_path: Path) -> None:
+    """Nobody will continue a session in it."""
+    start(awf, tmp_path, WORKFLOW.replace("ACCESS", "read-only"), "exit 1")
+    assert awf("cancel", "r", cwd=tmp_path).returncode == 0
+    assert not [*(tmp_path / ".awf/checkouts").iterdir()]
+
+
 def test_a_run_with_a_worktree_shows_its_files(awf: Awf, tmp_path: Path, git: Git) -> None:
     """Those of the worktree, which is not touched either."""
     code, _ = start(

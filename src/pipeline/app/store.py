@@ -296,6 +296,7 @@ class LocalRunStore(RunStore):
         return self.is_driven(answer.run_id)  # its process polls the mailbox
 
     def cancel(self, run_id: str, *, by: str, reason: str = "", wait: bool = False) -> str | None:
+        from pipeline.app.reading import checkout_of  # noqa: PLC0415 - only here
         from pipeline.backends.process_tree import kill_by_label  # noqa: PLC0415 - only here
 
         self.journal.last(run_id)  # raises UnknownRun before a lock is made for it
@@ -303,6 +304,7 @@ class LocalRunStore(RunStore):
         if not self.is_driven(run_id):
             with suppress(RunIsOwned), self.journal.lock(run_id):  # unless a process has taken the run meanwhile
                 kill_by_label(process_label(self.directory, run_id))  # what a killed process left running
+                checkout_of(self.directory, run_id, {}).remove()
                 return self.record_cancelled(request)
         self.mailbox.put_cancel_request(request)
         if not wait:
