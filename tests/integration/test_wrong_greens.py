@@ -330,6 +330,7 @@ ANSWERS = {
         answer(defect(4, severity="P3", priority="P0")),
     ],
     "a refusal beside a minor finding": [f"I could not access the repository.\n{answer(defect(severity='P3'))}"],
+    "a defect in brackets of awf's own": [f"[FINDING: app.py:6 crashes for all callers]\n{answer()}"],
     "files that were left out": [answer(not_reviewed=["app.py"]), answer(skipped=["app.py"])],
     "a defect among the risks": [
         answer(residual_risks=[{"title": "add() seems to subtract", "severity": "P0"}]),

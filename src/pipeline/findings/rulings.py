@@ -38,8 +38,9 @@ STANDING = ("not_fixed", "upheld", "lowered")  # of a reviewer: the defect is st
 RULINGS = (*STANDING, "withdrawn", "fixed")  # of two about one finding the first counts
 MAX_WHY = 500  # characters of a reason
 _SAID = re.compile(
-    r"\[\s*FINDING\s+#?(?P<number>[0-9]{1,9})\s*:\s*"
-    r"(?P<word>not[ _-]fixed|fixed|wrong|upheld|withdrawn|lowered)\b(?P<why>[^\]\n]*)\][\s,;.*_]*",
+    r"\[\s*FINDING\s+#?(?P<number>[0-9]{1,9})\s*(?:\([^)\]\n]{0,20}\)\s*)?[:–—-]\s*"
+    r"(?P<word>not[ _-]fixed|fixed|wrong|upheld|withdrawn|lowered"
+    r"|(?P<still>still|remains|unfixed|unresolved|not[ _-]\w+|part(?:ly|ially)|open|present))\b(?P<why>[^\]\n]*)\][\s,;.*_]*",
     re.IGNORECASE,
 )
 _LOWERED_TO = re.compile(r"\s*(?:to\s+)?(?P<severity>[A-Za-z][A-Za-z0-9]*)\b")
@@ -88,6 +89,8 @@ def read_said(text: str) -> list[Said]:
 
 def _said(match: re.Match[str]) -> Said:
     word, why = re.sub(r"[ -]", "_", match["word"].lower()), match["why"]
+    if match["still"]:
+        word, why = "not_fixed", f"{match['word']}{why}"
     lowered = _LOWERED_TO.match(why) if word == "lowered" else None
     severity = severity_of_word(lowered["severity"]) if lowered else None
     if lowered and severity:

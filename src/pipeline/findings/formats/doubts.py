@@ -21,7 +21,7 @@ _STOPPED: Mapping[str, tuple[Any, ...]] = {
     **dict.fromkeys(("stop_reason", "finish_reason"), ("max_tokens", "length", "content_filter", "refusal")),
 }  # keys, and the values that say that an answer did not finish
 _MARKERS = re.compile(
-    r"\[\s*(?:FINDING|STATUS|FAILURE_REASON|PREFERRED_LABEL|NEXT)\b[^\]\n]*\]|(?:```|~~~)\w*", re.IGNORECASE
+    r"\[\s*(?:FINDING\s+#?[0-9]+|STATUS|FAILURE_REASON|PREFERRED_LABEL|NEXT)\b[^\]\n]*\]|(?:```|~~~)\w*", re.IGNORECASE
 )
 _LETTER = re.compile(r"[^\W\d_]")
 _NOT_LOOKED = re.compile(
