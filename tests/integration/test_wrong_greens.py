@@ -572,6 +572,14 @@ def test_a_rejection_that_is_repeated_counts_again(project: Project, how: str) -
     assert (code, result["verdict"], project.greens()) == (1, "FAIL", [])
 
 
+def test_a_rejection_that_is_opened_again_is_uncertain(project: Project) -> None:
+    """A person dismisses it, and changes her mind."""
+    project.review(alice=answer(verdict="BLOCK", argument="the design is wrong"))
+    project.awf("findings", "triage", "1", "--as", "wont-fix", "--note", "only a prototype")
+    project.awf("findings", "triage", "1", "--as", "open", "--note", "it is none")
+    assert (project.findings()[1]["state"], project.awf("verdict")[1]["verdict"]) == ("uncertain", "FAIL")
+
+
 def test_no_finding_stands_for_a_rejection(project: Project) -> None:
     """A reviewer rejects the change and lists a critical finding, which is dismissed or fixed: the rejection stays."""
     project.review(alice=answer(defect(), verdict="BLOCK", argument="balances can go negative"))

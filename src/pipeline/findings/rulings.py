@@ -40,7 +40,8 @@ MAX_WHY = 500  # characters of a reason
 _SAID = re.compile(
     r"\[\s*FINDING\s+#?(?P<number>[0-9]{1,9})\s*(?:\([^)\]\n]{0,20}\)\s*)?[:–—-]\s*"
     r"(?P<word>not[ _-]fixed|fixed|wrong|upheld|withdrawn|lowered"
-    r"|(?P<still>still|remains|unfixed|unresolved|not[ _-]\w+|part(?:ly|ially)|open|present))\b(?P<why>[^\]\n]*)\][\s,;.*_]*",
+    r"|(?P<still>still|remains|unfixed|unresolved|not[ _-]\w+|part(?:ly|ially)|open|present))\b"
+    r"(?P<why>[^\]\n]*)\][\s,;.*_]*",
     re.IGNORECASE,
 )
 _LOWERED_TO = re.compile(r"\s*(?:to\s+)?(?P<severity>[A-Za-z][A-Za-z0-9]*)\b")
@@ -108,12 +109,20 @@ def changed(
 
     A finding that is no longer dismissed loses the reason why it was.
     """
+    if more.get("state") is FindingState.REOPENED and _was_uncertain(finding):
+        more["state"] = FindingState.UNCERTAIN  # nobody has become sure of it by closing it
     if more.get("state") is finding.state:
         more["state"] = None
     state, changes = more.get("state"), dict(fields or {})
     if finding.suppression and state and not state.dismissed:
         changes.setdefault("suppression", None)
     return FindingChanged(id=finding.id, change=Change(at=at, what=what, who=who, by=by, **more), fields=changes)
+
+
+def _was_uncertain(finding: Finding) -> bool:
+    """Return whether nobody was sure of a finding when it was open last."""
+    states = [change.state for change in finding.history if change.state and change.state.is_open]
+    return bool(states) and states[-1] is FindingState.UNCERTAIN
 
 
 # --- fixers ----------------------------------------------------------------------------------------------------------
