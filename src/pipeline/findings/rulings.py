@@ -109,7 +109,8 @@ def changed(
 
     A finding that is no longer dismissed loses the reason why it was.
     """
-    if more.get("state") is FindingState.REOPENED and _was_uncertain(finding):
+    opens = more.get("state") in (FindingState.OPEN, FindingState.REOPENED)
+    if opens and not finding.state.is_open and _was_uncertain(finding):
         more["state"] = FindingState.UNCERTAIN  # nobody has become sure of it by closing it
     if more.get("state") is finding.state:
         more["state"] = None
