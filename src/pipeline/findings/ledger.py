@@ -271,16 +271,18 @@ def _is_owed_about(run: str, branch: str, passed: Pass) -> bool:
 
 def is_closed_elsewhere(finding: Finding, ledger: Ledger, branch: str) -> bool:
     """Return whether its reviewer closed a finding on another branch only, where its code may never have been."""
+    if finding.tool or finding.state.is_open:
+        return False
     elsewhere = False
     for change in reversed(finding.history):
         is_ruling = change.what is What.RULING and change.word in ("fixed", "withdrawn")
-        if finding.tool or (change.state and (change.state.is_open or not is_ruling)):
+        if change.state and (change.state.is_open or not is_ruling):
             break  # nobody closed it since, or a person did, who means every branch
         passed = ledger.passes.get(PassId(change.pass_id)) if is_ruling else None
         if passed and is_same_branch(passed.branch, branch):
             return False
         elsewhere = elsewhere or passed is not None
-    return elsewhere and not finding.state.is_open
+    return elsewhere
 
 
 def passes_of_change(ledger: Ledger, run: str, base: str, target: str, branch: str) -> list[Pass]:

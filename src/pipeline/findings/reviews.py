@@ -231,8 +231,11 @@ def _coverage(ledger: Ledger, passed: Pass, about: Sequence[Finding]) -> Coverag
     for run, names in ledger.untaken.items():
         problem = f"what it found in run {run} is not taken in yet; if that was stopped: awf resume {run}"
         looks |= {name: Look(reviewer=name, status=ReportStatus.MISSING, problem=problem) for name in names}
-    for finding in about:
-        if is_closed_elsewhere(finding, ledger, passed.branch):
+    named = {finding.id for finding in about}
+    for finding in ledger.findings.values():
+        placed = ledger.passes.get(PassId(finding.placed_in))
+        concerns = finding.id in named or bool(placed and placed.branch and placed.branch == passed.branch)
+        if concerns and is_closed_elsewhere(finding, ledger, passed.branch):
             problem = f"it called #{finding.number} closed on another branch, and has not ruled on it on this one"
             looks[finding.reviewer] = Look(reviewer=finding.reviewer, status=ReportStatus.MISSING, problem=problem)
     return replace(passed.coverage, looks=tuple(looks.values()))
