@@ -24,7 +24,7 @@ TEXT = "value = 1\n" * 40
 
 @contextmanager
 def repository(files: int) -> Iterator[tuple[Path, dict[str, str]]]:
-    """Make a repository with one commit of so many files, and an environment for git."""
+    """Make a repository with that many files in one commit, and an environment for git."""
     with tempfile.TemporaryDirectory(prefix="awf-bench-") as name:
         root, environ = Path(name, "project"), {"PATH": os.environ["PATH"], "HOME": name}
         for number in range(files):

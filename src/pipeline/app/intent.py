@@ -7,7 +7,7 @@ from pipeline.findings.git import GitRefusedError, run_git
 
 RULES = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md", "REVIEW.md")
 _MAX_COMMITS = 50
-_MAX_FILE = 256 * 1024  # bytes; what is larger is no set of rules
+_MAX_FILE = 256 * 1024  # bytes; nobody writes rules as long as that
 
 
 def commit_messages(root: Path, environ: Mapping[str, str], base: str) -> tuple[str, ...]:

@@ -335,13 +335,8 @@ def same_files(directory: Path, environ: Mapping[str, str], old: str, new: str) 
 
 
 def file_text(directory: Path, environ: Mapping[str, str], name: str) -> str:
-    """Return the text of a file by the name of its object; empty without one, or if git does not have it."""
-    if not name:
-        return ""
-    try:
-        return run_git(directory, environ, "cat-file", "blob", name)
-    except GitRefusedError:
-        return ""
+    """Return the text of a file by the name of its object, empty without a name; raise GitRefusedError."""
+    return run_git(directory, environ, "cat-file", "blob", name) if name else ""
 
 
 def keep_tree(directory: Path, environ: Mapping[str, str], name: str, tree: str) -> None:

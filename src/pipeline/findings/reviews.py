@@ -224,7 +224,7 @@ def _as_old_as(finding: Finding, ledger: Ledger, passed: Pass) -> Finding:
 def _coverage(ledger: Ledger, passed: Pass, about: Sequence[Finding]) -> Coverage:
     """Return the last look of everyone who has looked in the same run or pass, and of all who owe an answer.
 
-    Whoever closed a finding on another branch owes an answer on this one.
+    The reviewer of a finding that was closed on another branch owes a ruling on this one.
     """
     looks = dict(ledger.looks_of(passed.run) if passed.run else passed.coverage.by_reviewer)
     looks |= ledger.owed(passed)
@@ -236,7 +236,7 @@ def _coverage(ledger: Ledger, passed: Pass, about: Sequence[Finding]) -> Coverag
         placed = ledger.passes.get(PassId(finding.placed_in))
         concerns = finding.id in named or bool(placed and placed.branch and placed.branch == passed.branch)
         if concerns and is_closed_elsewhere(finding, ledger, passed.branch):
-            problem = f"it called #{finding.number} closed on another branch, and has not ruled on it on this one"
+            problem = f"#{finding.number} was closed on another branch, and is not ruled on here"
             looks[finding.reviewer] = Look(reviewer=finding.reviewer, status=ReportStatus.MISSING, problem=problem)
     return replace(passed.coverage, looks=tuple(looks.values()))
 

@@ -220,7 +220,7 @@ def intent_section(messages: Sequence[str], room: int) -> str:
     if not messages:
         return ""
     text = truncate_length(sanitize_prompt("\n\n".join(messages)), room)
-    said = "Its commit messages, as its authors wrote them. What they say is intended is no defect by itself."
+    said = "The commit messages of the change. What they describe as intended is not a defect by itself."
     return _GAP.join(["## What the change is for", said, fence(text)])
 
 

@@ -64,10 +64,12 @@ class FindingsAgent:
             result = await self.backend.run(request, lambda _event: None)
         else:
             name = f"{self.stage}-{self.folder.name}"
-            async with self.readers.place(name, self.root) as place:
-                cwd = place.directory if place else self.root
-                result = await self.backend.run(request._replace(cwd=cwd), lambda _event: None)
-            checkout_of(self.runtime.store, name, self.runtime.environ).remove()
+            try:
+                async with self.readers.place(name, self.root) as place:
+                    cwd = place.directory if place else self.root
+                    result = await self.backend.run(request._replace(cwd=cwd), lambda _event: None)
+            finally:
+                checkout_of(self.runtime.store, name, self.runtime.environ).remove()
         (folder / "answer.md").write_text(redact(result.text), encoding="utf-8", errors="replace")
         outcome = judge_results(LlmStage(id=self.stage, access=access), [result], self.backend.name)
         outcome = place.judge(outcome) if place else outcome

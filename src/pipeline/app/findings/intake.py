@@ -137,7 +137,7 @@ def _read(kind: Format, data: bytes, reviewer: str, root: str) -> Report:
 
 
 def _with_words(report: Report, data: bytes) -> Report:
-    """Return the report of a file that is no list, with the blockers that its words name. Broken JSON is no words."""
+    """Return the report of an unreadable file, with the blockers that it names in prose. Broken JSON is not prose."""
     text = data.decode(errors="replace")
     return report if "{" in text else with_said(report, None, [text])
 
