@@ -123,6 +123,8 @@ WRITES = {
     "a tag": ("git tag -m t sneaky", []),
     "a stash": ("git stash -q", ["b.txt", "c.txt"]),
     "its repository": ("rm -rf .git", []),
+    "its directory": ('rm -rf "$PWD"', ["a.txt", "b.txt", "untracked.txt"]),
+    "its directory replaced by a link": ('d="$PWD"; cd /; rm -rf "$d"; ln -s / "$d"', ["a.txt"]),
     "a program in its settings": (
         "git config filter.x.clean 'touch ../../../../ran'; echo '* filter=x' >.gitattributes", [".gitattributes"]
     ),

@@ -42,9 +42,7 @@ class BorrowedCheckout:
 
     def show(self, top: Path, head: str, tree: str) -> None:
         """Bring files and refs to those of the repository at `top`, whatever was done here before."""
-        if self.path.is_symlink() or not self.path.is_dir():
-            remove_path(self.path)
-            self.path.mkdir(parents=True)
+        self._make_directory()
         if not (self._git / "HEAD").is_file():
             self._create(top)
         self._borrow(top, head)
@@ -58,6 +56,7 @@ class BorrowedCheckout:
 
     def written(self) -> list[str]:
         """Return the files that differ from those that were shown, except ignored ones."""
+        self._make_directory()
         listed = self._run("ls-files", "-z", "--modified", "--others", "--exclude-standard")
         return sorted({*listed.split("\0")[:-1]})
 
@@ -65,6 +64,12 @@ class BorrowedCheckout:
         """Remove it with all that was written in it."""
         remove_path(self.path)
         remove_path(self._git)
+
+    def _make_directory(self) -> None:
+        """Make the directory of the files, unless it is there: an agent may have removed or replaced it."""
+        if self.path.is_symlink() or not self.path.is_dir():
+            remove_path(self.path)
+            self.path.mkdir(parents=True)
 
     def _create(self, top: Path) -> None:
         remove_path(self._git)
