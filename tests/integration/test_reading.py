@@ -161,6 +161,23 @@ def test_it_has_the_files_and_the_history_of_the_repository(awf: Awf, tmp_path: 
     assert seen[-1] == str(tmp_path.resolve() / ".awf/checkouts/r")
 
 
+def test_a_partial_clone_shows_what_is_checked_out(awf: Awf, tmp_path: Path, git: Git) -> None:
+    """A sparse checkout of a partial clone does not have the other files, and they do not count as deleted."""
+    git("config", "uploadpack.allowFilter", "true")
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far/d.txt").write_text("far\n")
+    git("add", "-A")
+    git("commit", "-q", "-m", "far")
+    clone = tmp_path / "home/clone"
+    git("clone", "-q", "--filter=blob:none", "--sparse", f"file://{tmp_path}", str(clone))
+    code, _ = start(
+        awf, clone, WORKFLOW.replace("ACCESS", "read-only"), f'{{ ls; git status; }} > "{tmp_path}/home/seen"'
+    )
+    seen = (tmp_path / "home/seen").read_text()
+    assert (code, "a.txt" in seen, "far" in seen, "deleted" in seen) == (0, True, False, False)
+    assert "nothing counts" not in notes(awf, clone)
+
+
 def test_what_people_do_meanwhile_is_left_alone(awf: Awf, tmp_path: Path, git: Git) -> None:
     """An edit, a commit and a branch in the repository stay, and the reader sees the files as they were."""
     mine = f'cd "{tmp_path}"; echo mine > a.txt; git commit -qam mine; git branch mine; cd "$OLDPWD"; cat a.txt'

@@ -24,7 +24,10 @@ CHECKOUTS = "checkouts"  # the directory of the store
 PRIVATE = ".awf"  # the directory of a checkout for what agents are given beside the files
 _SECONDS = 600.0  # for git to write all files of a large repository
 _MAX_NAMED = 10  # files that a note names
-_COPIED_SETTINGS = ("core.autocrlf", "core.eol", "core.symlinks", "core.fileMode", "core.ignoreCase")
+_COPIED_SETTINGS = (
+    *("core.autocrlf", "core.eol", "core.symlinks", "core.fileMode", "core.ignoreCase"),
+    *("core.sparseCheckout", "core.sparseCheckoutCone"),  # a partial clone has no other files
+)
 _REFS = ("refs/heads", "refs/remotes", "refs/tags")
 
 
@@ -83,13 +86,14 @@ class BorrowedCheckout:
 
     def _borrow(self, top: Path, head: str) -> None:
         """Name the objects and refs of the other repository."""
-        places = ("objects", "shallow", "info/exclude")
+        places = ("objects", "shallow", "info/exclude", "info/sparse-checkout")
         asked = [part for place in places for part in ("--git-path", place)]
-        objects, shallow, exclude = map(
+        objects, shallow, exclude, sparse = map(
             Path, run_git(top, self._environ, "rev-parse", "--path-format=absolute", *asked).splitlines()
         )
         _write(self._git / "objects/info/alternates", f"{objects}\n")
         _write(self._git / "shallow", shallow.read_text() if shallow.is_file() else None)
+        _write(self._git / "info/sparse-checkout", sparse.read_text() if sparse.is_file() else None)
         ignored = exclude.read_text(errors="replace") if exclude.is_file() else ""
         _write(self._git / "info/exclude", f"{ignored}\n/{PRIVATE}/\n")
         refs = run_git(top, self._environ, "for-each-ref", "--format=%(objectname) %(refname)", *_REFS)
